@@ -1,0 +1,2 @@
+//! The `cleave` command.
+fn main() {}

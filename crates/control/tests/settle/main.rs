@@ -1,0 +1,29 @@
+//! The whole life of actions under faults, and the small rules around it.
+
+mod hands;
+mod rules;
+mod world;
+
+use proptest::prelude::*;
+use world::World;
+
+/// Worlds to try: a few here, many where `PROPTEST_CASES` says so.
+fn cases(few: u32) -> u32 {
+    let set = ProptestConfig::default().cases;
+    if set == 256 { few } else { set }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(100), max_shrink_time: 15_000, failure_persistence: None, ..Default::default() })]
+
+    /// Whatever is lost, repeated, late, out of order or dead, no attempt runs twice, no worker
+    /// lives twice, and once the faults end every lease settles and the journal tells it all.
+    #[test]
+    fn everything_settles(steps in prop::collection::vec(any::<u16>(), 0..300)) {
+        let mut world = World::new();
+        for step in steps {
+            world.step(step);
+        }
+        world.settle();
+    }
+}

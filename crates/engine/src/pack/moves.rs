@@ -1,0 +1,221 @@
+//! GPU states as numbers, what they are worth, and what a part makes of them.
+
+use crate::price::{Board, BoardIx, Cell, Gpu, Kind, Part, Tables};
+use cleave_model::units::GPU;
+use std::collections::BTreeMap;
+
+/// Index of a state of one GPU of one board.
+pub type StateIx = u32;
+
+/// A state and what prices make of it.
+#[derive(Clone, Copy, Debug)]
+pub struct State {
+    pub board: BoardIx,
+    pub gpu: Gpu,
+    pub cell: Cell,
+    /// See [`States::waste`].
+    pub waste: i64,
+}
+
+/// All states seen so far.
+pub struct States {
+    known: BTreeMap<(BoardIx, Gpu), StateIx>,
+    states: Vec<State>,
+    /// Per board: sizes of shares asked for, descending, with the demand for that size or more.
+    sizes: Vec<Vec<(u32, i64)>>,
+    /// Per board and layout: how much room for instances is left, by HAMi's order.
+    room: Vec<Vec<i64>>,
+}
+
+/// A way to put a part on a GPU in some state.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    pub start: u8,
+    pub after: Gpu,
+    pub cell: Cell,
+    /// Rise of waste.
+    pub waste: i64,
+}
+
+impl States {
+    pub fn new(boards: &[Board]) -> States {
+        States {
+            known: BTreeMap::new(),
+            states: Vec::new(),
+            sizes: vec![Vec::new(); boards.len()],
+            room: boards.iter().map(room).collect(),
+        }
+    }
+
+    pub fn gpu(&self, state: StateIx) -> Gpu {
+        self.states[state as usize].gpu
+    }
+
+    pub fn get(&self, state: StateIx) -> &State {
+        &self.states[state as usize]
+    }
+
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// The number of a state of a GPU of `board`.
+    pub fn intern(
+        &mut self,
+        board: Option<BoardIx>,
+        gpu: Gpu,
+        boards: &[Board],
+        tables: &Tables,
+    ) -> StateIx {
+        let board = board.unwrap_or(super::NO_BOARD);
+        if let Some(ix) = self.known.get(&(board, gpu)) {
+            return *ix;
+        }
+        let ix = self.states.len() as StateIx;
+        let state = State {
+            board,
+            gpu,
+            cell: cell(board, gpu, boards, tables),
+            waste: self.waste(board, gpu),
+        };
+        self.known.insert((board, gpu), ix);
+        self.states.push(state);
+        ix
+    }
+
+    /// Cells and waste under new prices.
+    pub fn reprice(&mut self, boards: &[Board], tables: &Tables, kinds: &[Kind], shares: &[i64]) {
+        for (board, sizes) in self.sizes.iter_mut().enumerate() {
+            sizes.clear();
+            for (kind, share) in kinds.iter().zip(shares) {
+                match kind.part_on(board as BoardIx) {
+                    Some(Part::Whole) => sizes.push((GPU, *share)),
+                    Some(Part::Share { units, .. }) => sizes.push((units, *share)),
+                    _ => {}
+                }
+            }
+            sizes.sort_unstable_by(|a, b| b.cmp(a));
+            let mut sum = 0;
+            for (_, share) in sizes.iter_mut() {
+                sum += *share;
+                *share = sum;
+            }
+        }
+        for ix in 0..self.states.len() {
+            let State { board, gpu, .. } = self.states[ix];
+            self.states[ix].cell = cell(board, gpu, boards, tables);
+            self.states[ix].waste = self.waste(board, gpu);
+        }
+    }
+
+    /// How badly what is left of a GPU suits the demand; decides between places of equal loss.
+    ///
+    /// Where shares are: what is left times the share of the demand that it is too small for
+    /// (FGD's fragmentation). Where instances are: less the largest free run of memory units,
+    /// then less the number of starts that are still legal (HAMi's rule).
+    pub fn waste(&self, board: BoardIx, gpu: Gpu) -> i64 {
+        let board = usize::from(board);
+        match gpu {
+            Gpu::Free => -self.room[board].first().copied().unwrap_or(0),
+            Gpu::Cut(layout) => -self.room[board][usize::from(layout)],
+            Gpu::Shared { units, .. } => {
+                let larger = self.sizes[board].partition_point(|(size, _)| *size > units);
+                let demand = if larger == 0 {
+                    0
+                } else {
+                    self.sizes[board][larger - 1].1
+                };
+                i64::from(units) * (demand >> 16)
+            }
+        }
+    }
+
+    /// All ways to put `part` on a GPU in `state`.
+    pub fn steps(
+        &self,
+        state: StateIx,
+        part: Part,
+        boards: &[Board],
+        tables: &Tables,
+    ) -> Vec<Step> {
+        let State {
+            board, gpu, waste, ..
+        } = self.states[state as usize];
+        let spec = &boards[usize::from(board)];
+        let step = |start, after| Step {
+            start,
+            after,
+            cell: cell(board, after, boards, tables),
+            waste: self.waste(board, after) - waste,
+        };
+        match (part, gpu) {
+            (Part::Whole, Gpu::Free) => {
+                vec![step(
+                    0,
+                    Gpu::Shared {
+                        units: 0,
+                        memory_mib: 0,
+                    },
+                )]
+            }
+            (Part::Share { units, memory_mib }, Gpu::Free | Gpu::Shared { .. }) => {
+                let (have, have_mib) = match gpu {
+                    Gpu::Shared { units, memory_mib } => (units, memory_mib),
+                    _ => (GPU, spec.memory_mib),
+                };
+                match (have.checked_sub(units), have_mib.checked_sub(memory_mib)) {
+                    (Some(units), Some(memory_mib)) => {
+                        vec![step(0, Gpu::Shared { units, memory_mib })]
+                    }
+                    _ => Vec::new(),
+                }
+            }
+            (Part::Slice(profile), Gpu::Free | Gpu::Cut(_)) => {
+                let layout = if let Gpu::Cut(layout) = gpu {
+                    layout
+                } else {
+                    0
+                };
+                let next = spec.layouts.get(usize::from(layout)).map(|l| &l.next[..]);
+                let next = next.unwrap_or(&[]).iter();
+                let next = next.filter(|(p, _, _)| *p == profile);
+                next.map(|(_, start, after)| step(*start, Gpu::Cut(*after)))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn cell(board: BoardIx, gpu: Gpu, boards: &[Board], tables: &Tables) -> Cell {
+    let cells = tables.cells(board);
+    match gpu {
+        Gpu::Free => cells.free(),
+        Gpu::Shared { units, memory_mib } => {
+            cells.shared(&boards[usize::from(board)], units, memory_mib)
+        }
+        Gpu::Cut(layout) => cells.cut(layout),
+    }
+}
+
+/// HAMi's measure of each layout: largest free run, then legal starts left.
+fn room(board: &Board) -> Vec<i64> {
+    let full = board
+        .layouts
+        .iter()
+        .fold(0, |all, layout| all | layout.occupied);
+    let measure = |occupied: u16, starts: usize| {
+        let mut free = full & !occupied;
+        let mut run = 0;
+        while free != 0 {
+            run += 1;
+            free &= free << 1;
+        }
+        (run << 16) + starts as i64
+    };
+    board
+        .layouts
+        .iter()
+        .map(|layout| measure(layout.occupied, layout.next.len()))
+        .collect()
+}

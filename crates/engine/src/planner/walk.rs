@@ -1,0 +1,324 @@
+//! Serving waiting work turn by turn: the part of planning that does not depend on how a place
+//! is chosen.
+
+use super::{Planner, duties, why};
+use crate::{
+    constraints::Domains,
+    inventory::{NodeBooks, NodeIx},
+    state::{AskIx, ClassIx, State, Work, place_name},
+};
+use cleave_model::{
+    Millis, Name,
+    action::{Action, Cause, What},
+    lease::Hold,
+    plan::{Budget, Cursor, Plan, VerdictChange},
+    verdict::{Reason, Verdict},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Chooses where one worker goes, on a working copy of what is left.
+pub trait Packing: Clone {
+    /// Brings the working copy in line with the state.
+    fn follow(&mut self, state: &State);
+
+    /// Finds a place for one more worker of this ask and takes it from the working copy. `None`
+    /// only if no legal place exists.
+    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold>;
+
+    /// Begins a trial.
+    fn begin(&mut self);
+
+    /// Ends the trial; what was placed since its beginning stays or is taken back.
+    fn end(&mut self, keep: bool);
+}
+
+/// A planner that serves waiting work in turn and leaves the choice of places to a packing.
+#[derive(Clone, Debug, Default)]
+pub struct Walk<P> {
+    packing: P,
+}
+
+impl<P: Packing> Walk<P> {
+    /// A planner whose working copies begin as `packing`.
+    pub fn new(packing: P) -> Self {
+        Self { packing }
+    }
+}
+
+/// What a [`Walk`] keeps between plans.
+#[derive(Clone, Debug)]
+pub struct Scratch<P> {
+    packing: Option<P>,
+    /// Asks that had no place, and the count of growth at which that was so.
+    dead: BTreeMap<AskIx, u64>,
+}
+
+impl<P> Default for Scratch<P> {
+    fn default() -> Self {
+        Self {
+            packing: None,
+            dead: BTreeMap::new(),
+        }
+    }
+}
+
+impl<P: Packing> Planner for Walk<P> {
+    type Scratch = Scratch<P>;
+
+    fn plan(
+        &self,
+        state: &State,
+        scratch: &mut Self::Scratch,
+        now: Millis,
+        budget: Budget,
+    ) -> Plan {
+        let grown = state.changes().grown();
+        scratch.dead.retain(|_, at| *at == grown);
+        let packing = scratch.packing.get_or_insert_with(|| self.packing.clone());
+        packing.follow(state);
+        packing.begin();
+        let mut round = Round {
+            state,
+            now,
+            packing,
+            dead: &mut scratch.dead,
+            hopeless: BTreeSet::new(),
+            judged: BTreeSet::new(),
+            placed: Vec::new(),
+            books: BTreeMap::new(),
+            plan: Plan::default(),
+        };
+        duties::emit(state, now, &mut round.plan);
+        for (name, since) in state.ailing() {
+            if duties::may_be_completed(state, *since, now) {
+                round.serve(state.workload(name.as_str()).expect("ailing work is known"));
+            }
+        }
+        round.walk(budget);
+        let plan = round.plan;
+        packing.end(false);
+        plan
+    }
+}
+
+/// One plan in the making.
+struct Round<'a, P> {
+    state: &'a State,
+    now: Millis,
+    packing: &'a mut P,
+    dead: &'a mut BTreeMap<AskIx, u64>,
+    /// Classes of which a workload that holds nothing could not be placed in this round.
+    hopeless: BTreeSet<ClassIx>,
+    /// Classes whose verdict this round has settled.
+    judged: BTreeSet<ClassIx>,
+    placed: Vec<(Name, NodeIx)>,
+    /// Nodes on which this round has placed something, as they are then.
+    books: BTreeMap<NodeIx, NodeBooks>,
+    plan: Plan,
+}
+
+/// Why a workload was not served in full.
+enum Short {
+    /// Its minimum has no place: it must wait.
+    Minimum(Reason),
+    /// It waits until then after a failure.
+    Until(Millis),
+}
+
+impl<P: Packing> Round<'_, P> {
+    fn walk(&mut self, budget: Budget) {
+        let state = self.state;
+        let behind = state
+            .cursor()
+            .filter(|cursor| state.workload(cursor.last.as_str()).is_some());
+        let turns: Box<dyn Iterator<Item = &Work>> = match behind {
+            Some(cursor) => Box::new(state.waiting_behind(cursor)),
+            None => Box::new(state.waiting()),
+        };
+        let mut last: Option<&Work> = None;
+        for work in turns {
+            if self.plan.steps >= budget.steps {
+                let name = last.map(|work| work.name().clone());
+                let name = name.or_else(|| behind.map(|cursor| cursor.last.clone()));
+                self.plan.truncated = name.map(|last| Cursor { last });
+                return;
+            }
+            if !state.ailing().contains_key(work.name()) {
+                self.serve(work);
+            }
+            last = Some(work);
+        }
+    }
+
+    /// Places what it can of one workload and says what is to be said of it.
+    fn serve(&mut self, work: &Work) {
+        self.plan.steps += 1;
+        let fresh = !work.holds();
+        if fresh && self.hopeless.contains(&work.class) {
+            return;
+        }
+        let before = self.plan.actions.len();
+        self.packing.begin();
+        let result = self.fill(work);
+        let keep = result.is_ok();
+        self.packing.end(keep);
+        if !keep {
+            let undone = self.plan.actions.split_off(before);
+            self.placed.truncate(self.placed.len() - undone.len());
+        }
+        for action in &self.plan.actions[before..] {
+            let What::Place(hold) = &action.what else {
+                continue;
+            };
+            let ix = self
+                .state
+                .node_ix(hold.node.as_str())
+                .expect("places are on known nodes");
+            let state = self.state;
+            let books = self.books.entry(ix);
+            let books = books.or_insert_with(|| state.node(ix).expect("known").clone());
+            let taken = books.take(hold, state.boards());
+            debug_assert!(taken.is_ok(), "{hold:?} does not fit: {taken:?}");
+        }
+        match result {
+            Ok(()) => {}
+            Err(Short::Until(then)) => {
+                self.wake_at(then);
+                self.judge(work, Verdict::Not(Reason::BackOff));
+            }
+            Err(Short::Minimum(reason)) => {
+                if fresh {
+                    self.hopeless.insert(work.class);
+                }
+                self.judge(work, Verdict::Not(reason));
+            }
+        }
+    }
+
+    /// First every group to its minimum, all or nothing; then as many more as there is room for.
+    fn fill(&mut self, work: &Work) -> Result<(), Short> {
+        let state = self.state;
+        for (extra, groups) in [(false, work.groups()), (true, work.groups())]
+            .into_iter()
+            .map(|(extra, groups)| (extra, groups.collect::<Vec<_>>()))
+        {
+            for (at, first, workers) in groups {
+                let group = &work.spec.groups[at];
+                let live = workers.iter().filter(|worker| worker.is_live()).count();
+                let target = if extra {
+                    workers.len()
+                } else {
+                    group.min as usize
+                };
+                let done = if extra {
+                    live.max(group.min as usize)
+                } else {
+                    live
+                };
+                let mut wanted = target.saturating_sub(done);
+                let mut skip = if extra {
+                    (group.min as usize).saturating_sub(live)
+                } else {
+                    0
+                };
+                for (index, worker) in (first..).zip(workers) {
+                    if wanted == 0 {
+                        break;
+                    }
+                    if !worker.is_missing() {
+                        continue;
+                    }
+                    if skip > 0 {
+                        skip -= 1;
+                        continue;
+                    }
+                    if worker.past.not_before > self.now {
+                        if extra {
+                            self.wake_at(worker.past.not_before);
+                            continue;
+                        }
+                        return Err(Short::Until(worker.past.not_before));
+                    }
+                    let ask = work.asks[at];
+                    let limits = &group.ask.limits;
+                    let domains = Domains::of(state, work, limits, &self.placed);
+                    match self.place(ask, &domains) {
+                        Some(hold) => {
+                            wanted -= 1;
+                            self.decide(work, index, hold);
+                        }
+                        None if extra => break,
+                        None => {
+                            let some = self.placed.iter().any(|(name, _)| name == work.name());
+                            return Err(Short::Minimum(self.why(work, at, &domains, some)));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+        // Charged alike whether the answer was remembered or not.
+        self.plan.steps += 1;
+        // Room only shrinks within a round, and between rounds while nothing grew.
+        if self.dead.contains_key(&ask) {
+            return None;
+        }
+        self.packing.place(self.state, ask, domains)
+    }
+
+    fn decide(&mut self, work: &Work, index: u32, hold: Hold) {
+        let ix = self
+            .state
+            .node_ix(hold.node.as_str())
+            .expect("places are on known nodes");
+        self.placed.push((work.name().clone(), ix));
+        let attempt = work.workers[index as usize].past.attempt + 1;
+        self.plan.actions.push(Action {
+            name: place_name(&work.id(index), attempt),
+            what: What::Place(hold),
+            after: Vec::new(),
+            deadline: self.now + self.state.policy().start_deadline_ms,
+            cause: Cause::Ask,
+        });
+    }
+
+    fn why(&mut self, work: &Work, group: usize, domains: &Domains<'_>, some: bool) -> Reason {
+        let gang = || Reason::Gang(work.spec.groups[group].name.clone());
+        let (state, books) = (self.state, &self.books);
+        let nodes = state.nodes().map(|(ix, now)| books.get(&ix).unwrap_or(now));
+        let ask = state.ask(work.asks[group]);
+        let reason = why::reason(state, nodes, ask, domains);
+        match reason {
+            // With the gang's own workers out of the way there is a place.
+            None => gang(),
+            Some(reason) => {
+                if domains.is_free() {
+                    self.dead.insert(work.asks[group], state.changes().grown());
+                }
+                if some && matches!(reason, Reason::Full(_)) {
+                    gang()
+                } else {
+                    reason
+                }
+            }
+        }
+    }
+
+    /// Says it once per class, and only if it is news.
+    fn judge(&mut self, work: &Work, verdict: Verdict) {
+        if self.judged.insert(work.class) && self.state.class_verdict(work.class) != Some(&verdict)
+        {
+            self.plan.verdicts.push(VerdictChange {
+                like: work.name().clone(),
+                verdict,
+            });
+        }
+    }
+
+    fn wake_at(&mut self, then: Millis) {
+        self.plan.wake_at = Some(self.plan.wake_at.map_or(then, |wake| wake.min(then)));
+    }
+}

@@ -1,0 +1,131 @@
+//! Why one worker can't be placed: the one reason that says most.
+
+use crate::{
+    constraints::{Domains, admits},
+    fit,
+    forms::{Way, ways},
+    inventory::{NodeBooks, Use},
+    state::State,
+};
+use cleave_model::{
+    GPU,
+    ask::{Ask, Part},
+    board::Catalogue,
+    verdict::{Dimension, Reason},
+};
+
+/// The dominant reason, from all nodes: the filter that the last of them fails, in the order in
+/// which [`Reason`] lists them. `None` if some node takes the worker.
+pub fn reason<'a>(
+    state: &State,
+    nodes: impl Iterator<Item = &'a NodeBooks>,
+    ask: &Ask,
+    domains: &Domains<'_>,
+) -> Option<Reason> {
+    let boards = state.boards();
+    let ways = match ask.gpus.as_ref().map(|gpus| ways(gpus, boards)).transpose() {
+        Ok(ways) => ways.unwrap_or_default(),
+        Err(reason) => return Some(reason),
+    };
+    let mut furthest = Reason::NoNodes;
+    let mut open: Vec<&NodeBooks> = Vec::new();
+    for books in nodes {
+        match passes(books, ask, &ways, boards, domains) {
+            Ok(()) => open.push(books),
+            Err(reason) => furthest = furthest.max(reason),
+        }
+    }
+    if open.is_empty() {
+        return Some(furthest);
+    }
+    // Dimension by dimension, keeping the nodes that have enough of all before.
+    let mut worst = Dimension::Gpu;
+    for books in &open {
+        match fit::hold(books, ask, &ways, boards) {
+            Ok(_) => return None,
+            Err(dimension) => worst = worst.max(dimension),
+        }
+    }
+    Some(if enough_in_total(&open, ask, &ways, worst, boards) {
+        Reason::Scattered(worst)
+    } else {
+        Reason::Full(worst)
+    })
+}
+
+/// Whether a node may take such work at all, and could if it were empty.
+fn passes(
+    books: &NodeBooks,
+    ask: &Ask,
+    ways: &[Way],
+    boards: &Catalogue,
+    domains: &Domains<'_>,
+) -> Result<(), Reason> {
+    let allowed = |gpu: &crate::inventory::Gpu| {
+        ways.iter()
+            .any(|way| way.on.iter().any(|&(board, _)| board == gpu.board))
+    };
+    if ask.gpus.is_some() && !books.gpus.iter().any(allowed) {
+        return Err(Reason::NoBoard);
+    }
+    admits(&books.node, &ask.limits)?;
+    let mut empty = NodeBooks::new(books.node.clone(), boards);
+    fit::hold(&empty, ask, ways, boards).map_err(Reason::TooLarge)?;
+    for (gpu, now) in empty.gpus.iter_mut().zip(&books.gpus) {
+        gpu.sick = now.sick;
+    }
+    if !books.is_open() || fit::hold(&empty, ask, ways, boards).is_err() {
+        return Err(Reason::NodesClosed);
+    }
+    domains.admit(books)
+}
+
+/// Whether all open nodes together have what one worker lacks on each.
+fn enough_in_total(
+    open: &[&NodeBooks],
+    ask: &Ask,
+    ways: &[Way],
+    dimension: Dimension,
+    boards: &Catalogue,
+) -> bool {
+    let sum = |of: &dyn Fn(&NodeBooks) -> u64| -> u64 { open.iter().map(|b| of(b)).sum() };
+    match dimension {
+        Dimension::Cpu => sum(&|b| b.cpu_milli) >= ask.cpu_milli,
+        Dimension::Memory => sum(&|b| b.memory_bytes) >= ask.memory_bytes,
+        Dimension::Pods => sum(&|b| u64::from(b.pods)) >= 1,
+        Dimension::Gpu | Dimension::Slice | Dimension::GpuMemory => {
+            let Some(gpus) = &ask.gpus else { return true };
+            let whole = matches!(gpus.part, Part::Whole);
+            let left = |b: &NodeBooks| -> u64 {
+                let usable = b.gpus.iter().filter(|gpu| !gpu.sick);
+                let usable = usable.filter(|g| {
+                    ways.iter()
+                        .any(|w| w.on.iter().any(|(id, _)| *id == g.board))
+                });
+                usable
+                    .map(|gpu| match &gpu.used {
+                        Use::Free => u64::from(GPU),
+                        Use::Shared(shares) if !whole => u64::from(GPU - shares.compute.min(GPU)),
+                        Use::Cut { layout, .. } if !whole => {
+                            u64::from(GPU - boards.layouts(gpu.board).used(*layout))
+                        }
+                        _ => 0,
+                    })
+                    .sum()
+            };
+            sum(&left) >= needed(gpus, ways, boards)
+        }
+    }
+}
+
+/// GPU units that one worker takes at least.
+fn needed(gpus: &cleave_model::ask::Gpus, ways: &[Way], boards: &Catalogue) -> u64 {
+    let parts = ways.iter().flat_map(|way| &way.on).map(|&(board, form)| {
+        let slice = form.slice(0, 0);
+        u64::from(match form {
+            crate::forms::Form::Share(share) => share.compute,
+            _ => crate::inventory::weight(&slice, boards.board(board)),
+        })
+    });
+    parts.min().unwrap_or(u64::from(GPU)) * u64::from(gpus.count)
+}

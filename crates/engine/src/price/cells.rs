@@ -1,0 +1,240 @@
+//! The value space of one GPU: a board's states, as far as the bids can tell them apart.
+
+use super::kind::Part;
+use cleave_model::units::GPU;
+
+/// A state of one GPU in a board's [`Cells`].
+pub type Cell = u16;
+
+/// What pricing and packing need to know of a board.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Board {
+    /// Memory of one GPU that shares are cut from, in MiB.
+    pub memory_mib: u32,
+    /// The states of a GPU that is cut into instances; the first is "no instance". Empty where
+    /// the board can't be cut. Instances are only ever added along `next`, so that a later
+    /// state never leads back.
+    pub layouts: Vec<Layout>,
+}
+
+/// One state of a GPU that is cut into instances.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// The memory units under live instances, one bit each.
+    pub occupied: u16,
+    /// What can be added: (profile, start, the layout after).
+    pub next: Vec<(u16, u8, u16)>,
+}
+
+/// A step from one cell to a lesser one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Move {
+    /// Index in [`Cells::parts`] of what is placed, or [`Move::NOTHING`].
+    pub item: u16,
+    /// The cell after.
+    pub next: Cell,
+}
+
+impl Move {
+    /// The item of a step that places nothing: room is given up.
+    pub const NOTHING: u16 = u16::MAX;
+}
+
+/// The states ("cells") of one GPU and the steps between them.
+///
+/// Cells are numbered so that every step goes to a lower number: first the levels of free share
+/// of an uncut GPU, then the layouts, last the free GPU. A level is a sum of share sizes, since
+/// room between two sums is worth no more than the lower one; where the sums are too many, the
+/// levels are an even grid. Layouts with equal futures are one cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cells {
+    /// The distinct parts that kinds take of this board.
+    pub parts: Vec<Part>,
+    /// The steps out of each cell.
+    pub moves: Vec<Vec<Move>>,
+    levels: Vec<u32>,
+    layouts: Vec<Cell>,
+}
+
+/// More sums of share sizes than this are replaced by a grid of as many steps.
+const MAX_LEVELS: usize = 200;
+
+impl Cells {
+    /// The cells of `board` for kinds that take `parts` of it (sorted, distinct).
+    pub fn new(board: &Board, parts: Vec<Part>) -> Cells {
+        let sizes: Vec<u32> = parts
+            .iter()
+            .filter_map(|part| share_units(board, *part))
+            .collect();
+        let levels = levels(&sizes);
+        let mut moves: Vec<Vec<Move>> = Vec::with_capacity(levels.len() + board.layouts.len() + 1);
+        let mut cells = Cells {
+            levels,
+            ..Cells::default()
+        };
+        for level in 0..cells.levels.len() {
+            let mut out: Vec<Move> = Vec::new();
+            if level > 0 {
+                out.push(Move {
+                    item: Move::NOTHING,
+                    next: level as Cell - 1,
+                });
+            }
+            for (item, part) in parts.iter().enumerate() {
+                let Some(units) = share_units(board, *part) else {
+                    continue;
+                };
+                if let Some(next) = cells.level_after(level, units) {
+                    out.push(Move {
+                        item: item as u16,
+                        next,
+                    });
+                }
+            }
+            moves.push(out);
+        }
+        cells.layouts = merge_layouts(board, &parts, &mut moves);
+        let mut free = vec![Move {
+            item: Move::NOTHING,
+            next: cells.levels.len() as Cell - 1,
+        }];
+        if let Some(empty) = cells.layouts.first() {
+            free.push(Move {
+                item: Move::NOTHING,
+                next: *empty,
+            });
+        }
+        if let Ok(item) = parts.binary_search(&Part::Whole) {
+            free.push(Move {
+                item: item as u16,
+                next: 0,
+            });
+        }
+        moves.push(free);
+        Cells {
+            parts,
+            moves,
+            ..cells
+        }
+    }
+
+    /// The cell of a GPU that nobody uses.
+    pub fn free(&self) -> Cell {
+        self.moves.len() as Cell - 1
+    }
+
+    /// The cell of an uncut GPU with this much left for shares.
+    pub fn shared(&self, board: &Board, units: u32, memory_mib: u32) -> Cell {
+        let memory = match board.memory_mib {
+            0 => GPU,
+            all => (u64::from(memory_mib) * u64::from(GPU) / u64::from(all)) as u32,
+        };
+        self.level(units.min(memory))
+    }
+
+    /// The cell of a cut GPU.
+    pub fn cut(&self, layout: u16) -> Cell {
+        self.layouts[usize::from(layout)]
+    }
+
+    /// The highest level that is no more than `units`.
+    fn level(&self, units: u32) -> Cell {
+        self.levels.partition_point(|level| *level <= units) as Cell - 1
+    }
+
+    /// The level left when `units` are taken of a level, if it has as much.
+    fn level_after(&self, level: usize, units: u32) -> Option<Cell> {
+        Some(self.level(self.levels[level].checked_sub(units)?))
+    }
+}
+
+/// The greater of a share's two fractions in GPU units, rounded up.
+fn share_units(board: &Board, part: Part) -> Option<u32> {
+    let Part::Share { units, memory_mib } = part else {
+        return None;
+    };
+    let memory = match board.memory_mib {
+        0 => 0,
+        all => (u64::from(memory_mib) * u64::from(GPU)).div_ceil(u64::from(all)) as u32,
+    };
+    Some(units.max(memory))
+}
+
+/// All sums of `sizes` up to one GPU, in ascending order, or an even grid if they are too many.
+fn levels(sizes: &[u32]) -> Vec<u32> {
+    let mut sums = vec![0u32];
+    for size in sizes.iter().filter(|size| **size > 0) {
+        let mut at = 0;
+        while at < sums.len() && sums.len() <= MAX_LEVELS {
+            let sum = sums[at] + size;
+            if sum <= GPU
+                && let Err(place) = sums.binary_search(&sum)
+            {
+                sums.insert(place, sum);
+            }
+            at += 1;
+        }
+    }
+    if sums.len() > MAX_LEVELS {
+        let steps = MAX_LEVELS as u32;
+        sums = (0..=steps).map(|step| GPU / steps * step).collect();
+    }
+    sums
+}
+
+/// Numbers the layouts so that those with equal futures share a cell, appends their steps to
+/// `moves` and returns the cell of each layout.
+fn merge_layouts(board: &Board, parts: &[Part], moves: &mut Vec<Vec<Move>>) -> Vec<Cell> {
+    let first = moves.len();
+    let mut cell_of: Vec<Option<Cell>> = vec![None; board.layouts.len()];
+    // Fuller layouts first: what comes after a layout then has its cell already.
+    let mut order: Vec<usize> = (0..board.layouts.len()).collect();
+    let depths = depths(&board.layouts);
+    order.sort_by_key(|layout| depths[*layout]);
+    for layout in order {
+        let mut out: Vec<Move> = Vec::new();
+        for (profile, _, next) in &board.layouts[layout].next {
+            let Ok(item) = parts.binary_search(&Part::Slice(*profile)) else {
+                continue;
+            };
+            let next = cell_of[usize::from(*next)].unwrap_or(0);
+            out.push(Move {
+                item: item as u16,
+                next,
+            });
+        }
+        // Instances of profiles that no kind asks for are no future; what is dead is level 0.
+        out.sort_unstable();
+        out.dedup();
+        let cell = if out.is_empty() {
+            0
+        } else if let Some(at) = moves[first..].iter().position(|have| *have == out) {
+            (first + at) as Cell
+        } else {
+            moves.push(out);
+            moves.len() as Cell - 1
+        };
+        cell_of[layout] = Some(cell);
+    }
+    cell_of.into_iter().map(|cell| cell.unwrap_or(0)).collect()
+}
+
+/// The longest way on from each layout, in steps.
+fn depths(layouts: &[Layout]) -> Vec<u16> {
+    fn depth(layouts: &[Layout], at: usize, known: &mut [Option<u16>]) -> u16 {
+        if let Some(depth) = known[at] {
+            return depth;
+        }
+        let next = layouts[at].next.iter();
+        let longest = next
+            .map(|(_, _, next)| 1 + depth(layouts, usize::from(*next), known))
+            .max()
+            .unwrap_or(0);
+        known[at] = Some(longest);
+        longest
+    }
+    let mut known = vec![None; layouts.len()];
+    (0..layouts.len())
+        .map(|at| depth(layouts, at, &mut known))
+        .collect()
+}

@@ -1,0 +1,340 @@
+//! The state: facts in, views and closed intervals out.
+//!
+//! [`State::apply`] never fails and depends on nothing but what was folded before: replaying a
+//! journal gives an equal state. It decides nothing.
+
+mod canon;
+mod check;
+mod fold;
+mod genesis;
+mod log;
+mod meter;
+mod work;
+
+pub use canon::VERSION as CANONICAL_VERSION;
+pub use check::Broken;
+pub use fold::place_name;
+pub use log::Changes;
+pub use meter::{NoSink, Sink};
+pub use work::{AskIx, ClassIx, Work, Worker};
+
+use crate::inventory::{NodeBooks, NodeIx};
+use cleave_model::{
+    Millis, Name, WorkerId,
+    action::{Action, ActionName, Life},
+    ask::Ask,
+    board::Catalogue,
+    event::{Batch, Event},
+    lease::{Lease, Slice},
+    observation::MessageNo,
+    plan::Cursor,
+    policy::Policy,
+    prices::Prices,
+    queue::Queue,
+    verdict::Verdict,
+};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use work::{Asks, Classes};
+
+/// Everything that is known, folded from batches of events.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    number: u64,
+    now: Millis,
+    policy: Policy,
+    boards: Catalogue,
+    queues: BTreeMap<Name, Queue>,
+    slots: Vec<Option<Slot>>,
+    vacant: Vec<NodeIx>,
+    by_name: BTreeMap<Name, NodeIx>,
+    work: BTreeMap<Name, Work>,
+    waiting: BTreeSet<Turn>,
+    ailing: BTreeMap<Name, Millis>,
+    leaving: BTreeSet<Name>,
+    shy: BTreeSet<Name>,
+    closing: BTreeSet<NodeIx>,
+    open: BTreeMap<ActionName, Open>,
+    dependent: BTreeSet<ActionName>,
+    asks: Asks,
+    classes: Classes,
+    prior: Option<Arc<[(Ask, u64)]>>,
+    prices: Option<Arc<Prices>>,
+    cursor: Option<Cursor>,
+    changes: Changes,
+}
+
+/// Place of a workload in the order of waiting work: priority, then age, then name.
+type Turn = (Reverse<i32>, Millis, Name);
+
+/// A node with who lies on it.
+#[derive(Clone, Debug)]
+struct Slot {
+    books: NodeBooks,
+    leases: BTreeSet<WorkerId>,
+    gpus: Vec<Device>,
+}
+
+/// What is remembered of one GPU beside its books.
+#[derive(Clone, Debug, Default)]
+struct Device {
+    slices: Vec<(WorkerId, Slice)>,
+    metered_to: Millis,
+    cut_failures: u32,
+}
+
+/// An open action and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// The action.
+    pub action: Action,
+    /// How far it is.
+    pub life: Life,
+    /// The last message by which it was told.
+    pub message: Option<MessageNo>,
+}
+
+impl State {
+    /// Nothing is known yet, but for the built-in boards.
+    pub fn new() -> Self {
+        Self {
+            boards: Catalogue::builtin(),
+            ..Self::default()
+        }
+    }
+
+    /// Folds a batch in. Facts that contradict what is known are kept where they must be (a lease
+    /// that overlaps another closes its node and is shown as contested) and otherwise change
+    /// nothing.
+    pub fn apply(&mut self, batch: &Batch, sink: &mut dyn Sink) {
+        self.number = batch.number;
+        self.now = self.now.max(batch.now);
+        for event in &batch.events {
+            self.fold(event, sink);
+        }
+    }
+
+    /// Number of the last batch.
+    pub fn batch(&self) -> u64 {
+        self.number
+    }
+
+    /// The latest `now`.
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+
+    /// The rules in force.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The boards as used.
+    pub fn boards(&self) -> &Catalogue {
+        &self.boards
+    }
+
+    /// The queues by name.
+    pub fn queues(&self) -> &BTreeMap<Name, Queue> {
+        &self.queues
+    }
+
+    /// The nodes in the order of their names.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeIx, &NodeBooks)> {
+        self.by_name.values().map(|&ix| (ix, &self.slot(ix).books))
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// The position of a node.
+    pub fn node_ix(&self, name: &str) -> Option<NodeIx> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The node at a position that holds one.
+    pub fn node(&self, ix: NodeIx) -> Option<&NodeBooks> {
+        self.slots
+            .get(ix.0 as usize)?
+            .as_ref()
+            .map(|slot| &slot.books)
+    }
+
+    /// The workload of that name, unless it is finished.
+    pub fn workload(&self, name: &str) -> Option<&Work> {
+        self.work.get(name)
+    }
+
+    /// All workloads that are not finished, by name.
+    pub fn workloads(&self) -> impl Iterator<Item = (&Name, &Work)> {
+        self.work.iter()
+    }
+
+    /// Workloads with workers that want a place, in the order in which they are served.
+    pub fn waiting(&self) -> impl Iterator<Item = &Work> {
+        self.waiting.iter().map(|turn| &self.work[&turn.2])
+    }
+
+    /// As [`State::waiting`], but only those behind `cursor`.
+    pub fn waiting_behind(&self, cursor: &Cursor) -> impl Iterator<Item = &Work> {
+        let turn = self.work.get(&cursor.last).map(Work::turn);
+        let behind = turn.map(|turn| {
+            self.waiting
+                .range((std::ops::Bound::Excluded(turn), std::ops::Bound::Unbounded))
+        });
+        behind.into_iter().flatten().map(|turn| &self.work[&turn.2])
+    }
+
+    /// Where the last search stood if its budget ended.
+    pub fn cursor(&self) -> Option<&Cursor> {
+        self.cursor.as_ref()
+    }
+
+    /// Gangs between nothing and their minimum, and since when.
+    pub fn ailing(&self) -> &BTreeMap<Name, Millis> {
+        &self.ailing
+    }
+
+    /// Cancelled workloads that still hold something.
+    pub fn leaving(&self) -> impl Iterator<Item = &Work> {
+        self.leaving.iter().map(|name| &self.work[name])
+    }
+
+    /// Workloads that keep a distance to others.
+    pub fn shy(&self) -> impl Iterator<Item = &Work> {
+        self.shy.iter().map(|name| &self.work[name])
+    }
+
+    /// Nodes that are not open for new work, by position.
+    pub fn closing(&self) -> impl Iterator<Item = &NodeBooks> {
+        self.closing.iter().map(|&ix| &self.slot(ix).books)
+    }
+
+    /// The lease of a worker.
+    pub fn lease(&self, worker: &WorkerId) -> Option<&Lease> {
+        self.work
+            .get(&worker.workload)?
+            .worker(worker.index)?
+            .lease()
+    }
+
+    /// The leases on a node, by worker.
+    pub fn leases_on(&self, node: &str) -> impl Iterator<Item = &Lease> {
+        let ix = self.node_ix(node);
+        let leases = ix.map(|ix| &self.slot(ix).leases);
+        leases
+            .into_iter()
+            .flatten()
+            .filter_map(|worker| self.lease(worker))
+    }
+
+    /// The slices on one GPU of a node and who holds them.
+    pub fn slices_on(&self, node: NodeIx, gpu: u8) -> &[(WorkerId, Slice)] {
+        &self.slot(node).gpus[usize::from(gpu)].slices
+    }
+
+    /// All leases, by worker.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.work
+            .values()
+            .flat_map(|work| work.workers.iter().filter_map(Worker::lease))
+    }
+
+    /// The open actions, by name.
+    pub fn open_actions(&self) -> impl Iterator<Item = &Open> {
+        self.open.values()
+    }
+
+    /// An open action.
+    pub fn open(&self, name: &ActionName) -> Option<&Open> {
+        self.open.get(name)
+    }
+
+    /// What is said of a workload; `None` before anything was.
+    pub fn verdict(&self, name: &str) -> Option<&Verdict> {
+        const PLACED: Verdict = Verdict::Placed;
+        let work = self.work.get(name)?;
+        if work.missing() == 0 {
+            return Some(&PLACED);
+        }
+        self.class_verdict(work.class)
+    }
+
+    /// What is said of the waiting work of a class.
+    pub fn class_verdict(&self, class: ClassIx) -> Option<&Verdict> {
+        self.classes.verdict(class)
+    }
+
+    /// A distinct ask.
+    pub fn ask(&self, ix: AskIx) -> &Arc<Ask> {
+        self.asks.get(ix)
+    }
+
+    /// Every distinct ask so far in the order of their contents, with how often it arrived.
+    pub fn asks(&self) -> impl Iterator<Item = (AskIx, &Arc<Ask>, u64)> {
+        self.asks.sorted()
+    }
+
+    /// How many workers have arrived so far.
+    pub fn arrivals(&self) -> u64 {
+        self.asks.arrivals()
+    }
+
+    /// The distribution of asks given beforehand, if any.
+    pub fn prior(&self) -> Option<&Arc<[(Ask, u64)]>> {
+        self.prior.as_ref()
+    }
+
+    /// The prices in force.
+    pub fn prices(&self) -> Option<&Arc<Prices>> {
+        self.prices.as_ref()
+    }
+
+    /// Failed cuts in a row of a GPU.
+    pub fn cut_failures(&self, node: &str, gpu: u8) -> u32 {
+        let device = self
+            .node_ix(node)
+            .and_then(|ix| self.slot(ix).gpus.get(usize::from(gpu)));
+        device.map_or(0, |device| device.cut_failures)
+    }
+
+    /// What changed, for working copies that follow.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The facts from which an equal state is made: the head of a journal, a fork, a relist.
+    pub fn genesis(&self) -> Vec<Event> {
+        genesis::facts(self)
+    }
+
+    /// The state as text, independent of how it came about; equal states have equal text.
+    pub fn canonical(&self) -> String {
+        canon::text(self)
+    }
+
+    /// Checks the rules that never break.
+    ///
+    /// # Errors
+    /// The first rule found broken, with the object concerned.
+    pub fn check(&self) -> Result<(), Broken> {
+        check::rules(self)
+    }
+
+    fn slot(&self, ix: NodeIx) -> &Slot {
+        self.slots[ix.0 as usize]
+            .as_ref()
+            .expect("a node index in use names a node")
+    }
+
+    fn slot_mut(&mut self, ix: NodeIx) -> &mut Slot {
+        self.slots[ix.0 as usize]
+            .as_mut()
+            .expect("a node index in use names a node")
+    }
+}

@@ -1,0 +1,15 @@
+//! Trace readers, baselines, bounds, studies and reports.
+//!
+//! * [`trace`] reads recorded workloads: openb lists, arrival orders, job lists in any CSV.
+//! * [`baseline`] restates schedulers that others published, over a plain view of a node, so that
+//!   every comparison runs in one process on the same input.
+//! * [`planners`] puts them behind the engine's own interface.
+//! * [`convert`] turns traces into facts that an engine's state is made of.
+//! * [`protocol`] is the benchmark they were published with: arrivals only, nothing leaves.
+
+pub mod baseline;
+pub mod convert;
+pub mod planners;
+pub mod protocol;
+pub mod random;
+pub mod trace;

@@ -1,0 +1,104 @@
+//! From text to the file's types, with every error in our words.
+
+use crate::ast::{File, LATER};
+use crate::place::{Place, Problem};
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
+
+/// Reads a file's text.
+///
+/// # Errors
+/// The first thing that can't be read, with its place.
+pub(crate) fn read(text: &str) -> Result<File, Problem> {
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| problem(&error))
+}
+
+/// Limits let a hundred thousand workloads through and stop what grows by aliases or nesting.
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 25_000_000,
+            max_nodes: 10_000_000,
+            max_depth: 32,
+            max_documents: 1,
+            max_anchors: 1_000,
+            max_aliases: 10_000,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 200_000,
+            max_replay_stack_depth: 8,
+        },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+fn problem(error: &Error) -> Problem {
+    let place = error.location().map_or(Place { line: 1, column: 1 }, Place::from);
+    Problem { place, message: message(error) }
+}
+
+fn message(error: &Error) -> String {
+    match error.without_snippet() {
+        Error::Message { msg, .. } => msg.clone(),
+        Error::SerdeUnknownField { field, expected, .. } => unknown_key(field, expected),
+        Error::SerdeMissingField { field, .. } => format!("key `{field}` is missing"),
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            format!("`{variant}` is not one of {}{}", expected.join(", "), meant(variant, expected))
+        }
+        Error::SerdeInvalidType { unexpected, expected, .. }
+        | Error::SerdeInvalidValue { unexpected, expected, .. } => {
+            format!("expected {expected}, found {unexpected}")
+        }
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("key `{key}` stands here twice: keep one")
+        }
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            "nested too deep or too large: split the file or use ranges in names".into()
+        }
+        Error::AliasError { error, .. } => message(error),
+        Error::NullIntoString { .. } => "a value is missing here".into(),
+        other => {
+            let text = other.to_string();
+            text.split(" at line ").next().unwrap_or_default().trim_end_matches(',').into()
+        }
+    }
+}
+
+fn unknown_key(key: &str, expected: &[&str]) -> String {
+    let key: String = key.chars().take(60).collect();
+    let later = LATER.iter().any(|(beside, keys)| {
+        expected.contains(beside) && keys.contains(&key.as_str())
+    });
+    if later {
+        return format!("`{key}` is not supported yet: leave it out");
+    }
+    let keys = expected.join(", ");
+    format!("unknown key `{key}`{}; keys here are {keys}", meant(&key, expected))
+}
+
+/// `: did you mean `x`?` where something near `text` is known.
+pub(crate) fn meant<S: AsRef<str>>(text: &str, known: &[S]) -> String {
+    match near(text, known.iter().map(AsRef::as_ref)) {
+        Some(name) => format!(" (did you mean `{name}`?)"),
+        None => String::new(),
+    }
+}
+
+/// The nearest of `known` to `text`, if it is near enough to be what was meant.
+pub(crate) fn near<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let text = text.to_ascii_lowercase();
+    if text.len() > 100 {
+        return None;
+    }
+    let far = |name: &str| strsim::damerau_levenshtein(&text, &name.to_ascii_lowercase());
+    known
+        .map(|name| (far(name), name))
+        .filter(|(far, name)| *far <= 1.max(name.len().min(text.len()) / 3))
+        .min()
+        .map(|(_, name)| name)
+}

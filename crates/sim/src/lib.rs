@@ -1,0 +1,1 @@
+//! A world in virtual time around control: devices, workloads, faults, checkers.
