@@ -4,6 +4,7 @@ use crate::{
     admit::{self, Ruling},
     dispatch::Flights,
     input::{Deed, Effect, Input, Output, Request},
+    journal::BadJournal,
     observe::{Links, Seen},
     order,
     pricing::Pricing,
@@ -20,10 +21,7 @@ use cleave_model::{
     observation::{ActionResult, MessageNo, NodeReport, WorkerReport, WorkerState},
     plan::Budget,
 };
-use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 /// A control plane around one state and one planner.
 #[derive(Debug)]
@@ -52,43 +50,6 @@ pub struct Control<P: Planner> {
     plan_at: Option<Millis>,
     wake: Option<Millis>,
 }
-
-/// A journal that can't be gone on with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadJournal {
-    /// A record is missing or out of order.
-    Gap {
-        /// The number that should have come.
-        expected: u64,
-        /// The number that came.
-        found: u64,
-    },
-    /// A record is earlier than the one before it.
-    Backwards {
-        /// Its number.
-        number: u64,
-    },
-}
-
-impl fmt::Display for BadJournal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gap { expected, found } => write!(
-                f,
-                "journal: record {expected} is missing, {found} follows: restore the journal \
-                 from its copy"
-            ),
-            Self::Backwards { number } => {
-                write!(
-                    f,
-                    "journal: record {number} is earlier than the one before it"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for BadJournal {}
 
 impl<P: Planner> Control<P> {
     /// A control plane whose first record is this genesis.

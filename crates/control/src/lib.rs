@@ -14,21 +14,28 @@
 //! committed was never told to anyone, and what was told is found again in the journal by
 //! [`Control::restore`] and settled by the next report of each node.
 //!
-//! | what went wrong | what settles it |
-//! |---|---|
-//! | a message was lost | it is repeated under a new number, or a report that reflects a later message and does not list the attempt proves that it never arrives |
-//! | a message came twice or late | hands ignore what is not newer than the last they heard |
-//! | a report came late | dropped by its sequence; those of an earlier start of the control plane count only after Hello was heard |
-//! | the control plane died | the next start has a higher incarnation, says Hello and listens |
-//! | an attempt runs that nobody knows | it is told to leave, and forgotten when it has |
+//! Hands are expected to report after every message they hear, after every change, and every few
+//! seconds even if nothing is new: what is told without a record (Hello, the end of an unknown
+//! attempt, leave to forget) is repeated only when a report shows that it did not arrive. Backends
+//! without reports show attempts one by one ([`Input::Attempt`]).
+//!
+//! * A message was lost: it is repeated under a new number, or a report that reflects a later
+//!   message and does not list the attempt proves that it never arrives.
+//! * A message came twice or late: hands ignore what is not newer than the last they heard.
+//! * A report came late: it is dropped by its sequence; one that answers to an earlier start of
+//!   the control plane does not count at all.
+//! * The control plane died: its next start has a higher incarnation, says Hello and listens.
+//! * An attempt runs that nobody knows: it is told to leave, and forgotten when it has.
 
 mod admit;
 mod control;
 mod dispatch;
 mod input;
+mod journal;
 mod observe;
 mod order;
 mod pricing;
 
-pub use control::{BadJournal, Control};
+pub use control::Control;
 pub use input::{Deed, Effect, Input, Output, Refusal, Request};
+pub use journal::BadJournal;

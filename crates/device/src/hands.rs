@@ -45,8 +45,8 @@ pub struct Settings {
 pub enum Input {
     /// A message came.
     Message(Message),
-    /// A GPU's call returned. A call that hangs must be answered in the end, by
-    /// [`Error::Timeout`](crate::gpu::Error::Timeout), but not before it can have no effect any more.
+    /// A GPU's call returned. One that hangs must be answered in the end, by
+    /// [`Timeout`](crate::gpu::Error::Timeout), but not before it can have no effect any more.
     Reply(u8, Reply),
     /// A process runs.
     Started(AttemptId),

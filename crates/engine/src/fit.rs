@@ -8,8 +8,8 @@ use crate::{
     inventory::{NodeBooks, Use},
 };
 use cleave_model::{
-    ask::Gpus,
-    board::{BoardId, Catalogue, LayoutId},
+    ask::{Gpus, Part},
+    board::{BoardId, Catalogue, LayoutId, ProfileIx},
     lease::{Hold, Slice},
     verdict::Dimension,
 };
@@ -29,8 +29,7 @@ pub fn hold(
         None => Vec::new(),
         Some(gpus) => ways
             .iter()
-            .flat_map(|way| &way.on)
-            .find_map(|&(board, form)| slices(books, gpus, board, form, boards))
+            .find_map(|way| slices(books, gpus, way, boards))
             .ok_or(short(gpus))?,
     };
     if books.cpu_milli < ask.cpu_milli {
@@ -52,51 +51,77 @@ pub fn hold(
 /// The dimension that is short when the GPUs of a node do not serve an ask.
 fn short(gpus: &Gpus) -> Dimension {
     match gpus.part {
-        cleave_model::ask::Part::Profile(_) => Dimension::Slice,
+        Part::Profile(_) => Dimension::Slice,
         _ => Dimension::Gpu,
     }
 }
 
-/// `gpus.count` parts of this form from the node's GPUs of that board.
+/// `gpus.count` parts from the node's GPUs, each in the form that its board has for this way.
 fn slices(
     books: &NodeBooks,
     gpus: &Gpus,
-    board: BoardId,
-    form: Form,
+    way: &Way,
     boards: &Catalogue,
 ) -> Option<Vec<Slice>> {
     let wanted = gpus.count as usize;
-    let able: Vec<(u8, u8)> = (0..)
+    let form_on = |board: BoardId| way.on.iter().find(|(id, _)| *id == board);
+    let able: Vec<(u8, Form, u8)> = (0..)
         .zip(&books.gpus)
-        .filter(|(_, gpu)| gpu.board == board && !gpu.sick)
-        .map(|(ix, gpu)| (ix, room(&gpu.used, form, board, boards)))
-        .filter(|&(_, room)| room > 0)
+        .filter(|(_, gpu)| !gpu.sick)
+        .filter_map(|(ix, gpu)| {
+            let &(board, form) = form_on(gpu.board)?;
+            let room = room(&gpu.used, form, board, boards);
+            (room > 0).then_some((ix, form, room))
+        })
         .collect();
-    let Form::Instance(profile) = form else {
-        let able: Vec<u8> = able.into_iter().map(|(ix, _)| ix).collect();
-        let chosen = tightest(&able, wanted, books)?;
-        return Some(chosen.into_iter().map(|gpu| form.slice(gpu, 0)).collect());
-    };
-    let layouts = boards.layouts(board);
-    let mut slices = Vec::with_capacity(wanted);
-    for (ix, _) in able {
-        let mut layout = match &books.gpus[usize::from(ix)].used {
-            Use::Cut { layout, .. } => *layout,
-            _ => LayoutId::EMPTY,
+    let form_of = |gpu: u8| able.iter().find(|(ix, ..)| *ix == gpu).map(|(_, form, _)| *form);
+    if !matches!(gpus.part, Part::Profile(_)) {
+        // Whole GPUs and sizes: one part of each GPU.
+        let indices: Vec<u8> = able.iter().map(|(ix, ..)| *ix).collect();
+        let chosen = tightest(&indices, wanted, books)?;
+        let part = |gpu: u8| {
+            let form = form_of(gpu)?;
+            let start = match form {
+                Form::Instance(profile) => best_start(books, gpu, profile, boards)?,
+                _ => 0,
+            };
+            Some(form.slice(gpu, start))
         };
-        let room = layouts.room(layout, profile);
+        return chosen.into_iter().map(part).collect();
+    }
+    let mut slices = Vec::with_capacity(wanted);
+    for (ix, form, room) in able {
+        let Form::Instance(profile) = form else { continue };
+        let layouts = boards.layouts(books.gpus[usize::from(ix)].board);
+        let layout = layout(&books.gpus[usize::from(ix)].used);
         let count = usize::from(room).min(wanted - slices.len());
         // Jointly, so that the first does not stand in the way of the last.
         let target = layouts.joint(layout, &[(profile, count as u8)])?;
-        for instance in layouts.missing(layout, target) {
-            slices.push(form.slice(ix, instance.start));
-            layout = layouts.add(layout, instance.profile, instance.start)?;
-        }
+        let new = layouts.missing(layout, target);
+        slices.extend(new.map(|instance| form.slice(ix, instance.start)));
         if slices.len() == wanted {
             return Some(slices);
         }
     }
     None
+}
+
+fn layout(used: &Use) -> LayoutId {
+    match used {
+        Use::Cut { layout, .. } => *layout,
+        _ => LayoutId::EMPTY,
+    }
+}
+
+fn best_start(
+    books: &NodeBooks,
+    gpu: u8,
+    profile: ProfileIx,
+    boards: &Catalogue,
+) -> Option<u8> {
+    let gpu = &books.gpus[usize::from(gpu)];
+    let layouts = boards.layouts(gpu.board);
+    layouts.best_start(layout(&gpu.used), profile).map(|(start, _)| start)
 }
 
 /// How many more of a form one GPU takes.

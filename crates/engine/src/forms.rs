@@ -127,15 +127,14 @@ pub struct Way {
     pub on: Vec<(BoardId, Form)>,
 }
 
-/// The ways to serve an ask, best first: models in the order of preference, and for each the
-/// smallest form before larger ones.
+/// The ways to serve an ask, best first: models tier by tier, and in each the smallest form
+/// before larger ones.
 ///
 /// # Errors
 /// No board in the catalogue can: the reason that says most.
 pub fn ways(gpus: &Gpus, boards: &Catalogue) -> Result<Vec<Way>, Reason> {
-    let any = cleave_model::Name::new("any").expect("a legal name");
-    let anything = [any.clone()];
-    let models = if gpus.models.is_empty() {
+    let anything = [Vec::new()];
+    let tiers = if gpus.models.is_empty() {
         &anything[..]
     } else {
         &gpus.models[..]
@@ -143,11 +142,13 @@ pub fn ways(gpus: &Gpus, boards: &Catalogue) -> Result<Vec<Way>, Reason> {
     let mut ways: Vec<Way> = Vec::new();
     let mut seen: Vec<BoardId> = Vec::new();
     let mut refusal = Reason::NoBoard;
-    for model in models {
+    for models in tiers {
+        let welcome = |board: &Board| {
+            models.is_empty() || models.iter().any(|model| board.answers_to(model.as_str()))
+        };
         let tier: Vec<BoardId> = boards
             .ids()
-            .filter(|id| !seen.contains(id))
-            .filter(|&id| *model == any || boards.board(id).answers_to(model.as_str()))
+            .filter(|id| !seen.contains(id) && welcome(boards.board(*id)))
             .collect();
         seen.extend(&tier);
         let mut forms_on: Vec<(BoardId, Vec<Form>)> = Vec::new();

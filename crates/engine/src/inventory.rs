@@ -203,6 +203,24 @@ impl NodeBooks {
         }
     }
 
+    /// The same node with nothing on it and nothing wrong with it.
+    pub fn emptied(&self) -> Self {
+        let gpus = self.gpus.iter().map(|gpu| Gpu {
+            board: gpu.board,
+            used: Use::Free,
+            sick: false,
+        });
+        Self {
+            node: self.node.clone(),
+            health: Health::Ready,
+            cpu_milli: self.node.cpu_milli,
+            memory_bytes: self.node.memory_bytes,
+            pods: self.node.pods,
+            gpus: gpus.collect(),
+            contested: 0,
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> &Name {
         &self.node.name

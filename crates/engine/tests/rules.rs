@@ -2,7 +2,7 @@
 
 use cleave_engine::{
     Planner, State,
-    planner::{FirstFit, Walk},
+    planner::{ByPrice, FirstFit, Walk},
     state::NoSink,
 };
 use cleave_model::{
@@ -404,6 +404,10 @@ fn rules<P: Planner + Clone>(planner: P, story: &[Step]) {
         bench.state.check().expect("after a decision");
         let contested = bench.state.nodes().any(|(_, books)| books.contested > 0);
         assert!(!contested, "no plan contradicts itself");
+        let plain = Walk::new(FirstFit::default());
+        let missed = plain.plan(&bench.state, &mut Default::default(), now, Budget::UNBOUNDED);
+        let missed = missed.actions.iter().find(|a| a.name.verb == Verb::Place);
+        assert!(missed.is_none(), "there was a place: {missed:?}");
         let second = bench.plan();
         assert!(
             second.is_idle(),
@@ -449,6 +453,11 @@ proptest! {
     fn first_fit_keeps_the_rules(story in story()) {
         rules(Walk::new(FirstFit::default()), &story);
     }
+
+    #[test]
+    fn by_price_keeps_the_rules(story in story()) {
+        rules(Walk::new(ByPrice::default()), &story);
+    }
 }
 
 #[test]
@@ -470,7 +479,7 @@ fn an_open_action_is_overdue_only_once_sent() {
         count: 1,
         part: Part::Whole,
         isolation: Isolation::Hard,
-        models: vec![name("T4")],
+        models: vec![vec![name("T4")]],
         graphics: false,
     };
     let work = Workload {

@@ -74,7 +74,10 @@ impl Unsaid {
             milli => share(milli),
         };
         let gpus = Gpus {
-            models: pod.models.iter().map(Name::new).collect::<Result<_, _>>()?,
+            models: match &pod.models[..] {
+                [] => Vec::new(),
+                listed => vec![listed.iter().map(Name::new).collect::<Result<_, _>>()?],
+            },
             ..self.gpus(pod.gpus, part)
         };
         Ok(Ask {
@@ -213,7 +216,7 @@ mod tests {
         assert_eq!((ask.cpu_milli, ask.memory_bytes), (500, 2 << 20));
         assert_eq!((gpus.count, gpus.isolation), (1, Isolation::Limited));
         assert_eq!(gpus.part, share(250));
-        assert_eq!(gpus.models, ["T4", "V100M16"]);
+        assert_eq!(gpus.models, [["T4", "V100M16"]]);
         let b = unsaid.pod(&pods[1], "b", 0).expect("legal names");
         let gpus = b.groups[0].ask.gpus.as_ref().expect("asks for eight");
         assert_eq!(

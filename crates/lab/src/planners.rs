@@ -181,6 +181,7 @@ fn request(ask: &Ask, boards: &Catalogue, written: u16) -> Option<Request> {
             let answers = |id: &_| {
                 models
                     .iter()
+                    .flatten()
                     .any(|m| boards.board(*id).answers_to(m.as_str()))
             };
             let numbers = boards.ids().filter(answers).map(|id| id.0);

@@ -1,16 +1,16 @@
 //! The benchmark FGD was published with: pods arrive one at a time, nothing leaves, a pod that
 //! fits nowhere is dropped for good. Read off at each 1 % of *arrived* GPU demand.
 
+use std::collections::BTreeMap;
+
+use cleave_engine::inventory::NodeIx;
 use cleave_engine::planner::Planner;
-use cleave_engine::state::{NoSink, State};
-use cleave_model::action::{Action, Subject, What};
-use cleave_model::event::{Batch, Event};
-use cleave_model::plan::Budget;
+use cleave_model::event::Event;
 use cleave_model::workload::Workload;
-use cleave_model::{Name, WorkerId};
 
 use crate::baseline::fgd::Fgd;
 use crate::baseline::{Board, Fleet, Node, Policy, Request};
+use crate::drive::{Decided, Drive};
 use crate::planners::{mix_of, view};
 use crate::trace::fgd::POINTS;
 
@@ -139,90 +139,42 @@ pub fn run(
 /// place it.
 ///
 /// `arrivals` come with what they ask for in thousandths of a GPU, and are submitted at their
-/// place in the order, in milliseconds.
+/// place in the order, in milliseconds. `watch` sees every decision.
 pub fn run_planner<P: Planner>(
     facts: Vec<Event>,
     arrivals: impl IntoIterator<Item = (Workload, u64)>,
-    planner: &P,
+    planner: P,
+    mut watch: impl FnMut(&Decided),
 ) -> Run {
-    let mut engine = Engine::default();
-    engine.fold(0, facts);
-    let state = &engine.state;
+    let mut drive = Drive::new(planner, facts);
+    let state = drive.state();
     let mix = state
         .prior()
         .map(|prior| mix_of(prior, state.boards()))
         .unwrap_or_default();
     let nodes: Vec<Node> = state.nodes().map(|(_, books)| view(books)).collect();
-    let order: Vec<_> = state.nodes().map(|(ix, _)| ix).collect();
+    let places: BTreeMap<NodeIx, usize> = state.nodes().map(|(ix, _)| ix).zip(0..).collect();
     let mut fragments = Fragments::of(&mix, nodes.iter());
     let mut meter = Meter::new(nodes.iter().map(Node::total_gpu_milli).sum());
-    let mut scratch = P::Scratch::default();
     let mut allocated_milli = 0;
     let (mut placed, mut dropped) = (0, 0);
     for (now, (workload, asked_milli)) in (1..).zip(arrivals) {
         let (name, workers) = (workload.name.clone(), workload.workers() as usize);
-        engine.fold(now, vec![Event::Submit(workload)]);
-        let plan = planner.plan(&engine.state, &mut scratch, now, Budget::UNBOUNDED);
-        let places: Vec<_> = plan.actions.iter().filter_map(placed_worker).collect();
-        let all = places.len() == workers;
-        let started = places
-            .iter()
-            .map(|(id, attempt, _)| Event::Started(id.clone(), *attempt));
-        let facts = std::iter::once(Event::Decided(plan.clone())).chain(started);
-        engine.fold(now, facts.collect());
-        if all {
-            for (_, _, node) in places {
-                let ix = engine
-                    .state
-                    .node_ix(node.as_str())
-                    .expect("places are on known nodes");
-                let place = order.iter().position(|&p| p == ix).expect("nodes stay");
-                fragments.set(place, &view(engine.state.node(ix).expect("known")));
+        let decided = drive.submit(now, vec![workload]);
+        watch(&decided);
+        if decided.places.len() == workers {
+            for (_, _, hold) in decided.places {
+                let ix = drive.state().node_ix(hold.node.as_str()).expect("known");
+                let books = drive.state().node(ix).expect("known");
+                fragments.set(places[&ix], &view(books));
             }
             allocated_milli += asked_milli;
             placed += 1;
         } else {
-            engine.fold(now, vec![Event::Cancel(name)]);
+            drive.fold(now, vec![Event::Cancel(name)]);
             dropped += 1;
         }
         meter.record(asked_milli, allocated_milli, fragments.sum_milli);
     }
     meter.run(placed, dropped)
-}
-
-/// The worker that an action places, its attempt and its node.
-fn placed_worker(action: &Action) -> Option<(WorkerId, u32, Name)> {
-    match (&action.name.subject, &action.what) {
-        (Subject::Worker(id), What::Place(hold)) => {
-            Some((id.clone(), action.name.attempt, hold.node.clone()))
-        }
-        _ => None,
-    }
-}
-
-/// A state and the number of its next batch.
-struct Engine {
-    state: State,
-    number: u64,
-}
-
-impl Default for Engine {
-    fn default() -> Self {
-        Self {
-            state: State::new(),
-            number: 1,
-        }
-    }
-}
-
-impl Engine {
-    fn fold(&mut self, now: u64, events: Vec<Event>) {
-        let batch = Batch {
-            number: self.number,
-            now,
-            events,
-        };
-        self.state.apply(&batch, &mut NoSink);
-        self.number += 1;
-    }
 }

@@ -6,12 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use cleave_model::event::Event;
+use cleave_model::policy::Policy;
 
 use cleave_lab::baseline::bestfit::BestFit;
 use cleave_lab::baseline::fgd::Fgd;
 use cleave_lab::baseline::random::Random;
 use cleave_lab::baseline::whole::WholeGpus;
-use cleave_lab::baseline::{Fleet, Policy};
+use cleave_lab::baseline::{self, Fleet};
 use cleave_lab::convert::Unsaid;
 use cleave_lab::planners;
 use cleave_lab::protocol::{self, Run};
@@ -55,7 +56,7 @@ fn published(openb: &Path, what: &str) -> Curves {
 }
 
 /// The default list as in the authors' run with this seed: pods and nodes in their order.
-fn authors_run(openb: &Path, seed: u64, policy: impl Policy) -> Run {
+fn authors_run(openb: &Path, seed: u64, policy: impl baseline::Policy) -> Run {
     let trace = default_trace(openb);
     let order = openb.join(format!("fgd-sequences/default-1.3-{seed}.txt.zst"));
     let order = openb::order(&Text::read(order).expect("there")).expect("valid");
@@ -113,7 +114,7 @@ fn an_own_order_of_nodes_and_pods_comes_to_the_published_means() {
     let arrivals = sequence::shuffled(&trace.pods, seed, target).expect("GPU pods");
     let mut at_100 = Vec::new();
     for (name, policy) in [
-        ("FGD", Box::new(Fgd::default()) as Box<dyn Policy>),
+        ("FGD", Box::new(Fgd::default()) as Box<dyn baseline::Policy>),
         ("BestFit", Box::new(BestFit)),
         ("Random", Box::new(Random::new(seed))),
         ("WholeGpus", Box::new(WholeGpus)),
@@ -197,7 +198,14 @@ fn a_baseline_is_the_same_behind_the_engine() {
     let plain = protocol::run(&fleet, arrivals.iter().map(|a| a.pod), Fgd::default());
 
     let unsaid = Unsaid::default();
-    let mut facts = vec![Event::Prior(unsaid.mix(&trace.pods).expect("legal names"))];
+    let unpriced = Policy {
+        refine_every: 0,
+        ..Policy::default()
+    };
+    let mut facts = vec![
+        Event::Policy(unpriced),
+        Event::Prior(unsaid.mix(&trace.pods).expect("legal names")),
+    ];
     let node = |node| Event::Node(unsaid.node(node).expect("legal names"));
     facts.extend(trace.nodes.iter().map(node));
     let names = sequence::names(&trace.pods, &arrivals);
@@ -210,7 +218,7 @@ fn a_baseline_is_the_same_behind_the_engine() {
             let work = unsaid.pod(pod, name, submitted).expect("legal names");
             (work, pod.total_gpu_milli())
         });
-    let planned = protocol::run_planner(facts, work, &planners::planner(Fgd::default()));
+    let planned = protocol::run_planner(facts, work, planners::planner(Fgd::default()), |_| {});
     assert_eq!(
         (planned.placed, planned.dropped),
         (plain.placed, plain.dropped)

@@ -26,8 +26,9 @@ pub struct Gpus {
     pub part: Part,
     /// What the tenant must be promised.
     pub isolation: Isolation,
-    /// Boards or families of boards it may run on, best first; empty: any board.
-    pub models: Vec<Name>,
+    /// Boards or families of boards it may run on, in tiers of equally welcome ones, best tier
+    /// first; empty: any board.
+    pub models: Vec<Vec<Name>>,
     /// Whether it must be able to draw (graphics-capable profiles only).
     pub graphics: bool,
 }

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Lease {
     /// Who holds it.
     pub worker: WorkerId,
-    /// Which attempt of the worker, from 1; fences everything older.
+    /// Which attempt of the worker; only ever grows, and fences everything older.
     pub attempt: u32,
     /// Where and what.
     pub hold: Hold,

@@ -6,7 +6,6 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, de};
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
-
 /// One thing, or a list of things.
 #[derive(Clone, Debug)]
 pub(crate) struct Many<T>(pub Vec<At<T>>);
@@ -18,10 +17,16 @@ pub(crate) trait Form<'de>: Sized {
         Err(E::custom(format!("expected {}", Self::WHAT)))
     }
     fn map<A: de::MapAccess<'de>>(_: A) -> Result<Self, A::Error> {
-        Err(de::Error::custom(format!("expected {}, not a mapping", Self::WHAT)))
+        Err(de::Error::custom(format!(
+            "expected {}, not a mapping",
+            Self::WHAT
+        )))
     }
     fn list<A: de::SeqAccess<'de>>(_: A) -> Result<Self, A::Error> {
-        Err(de::Error::custom(format!("expected {}, not a list", Self::WHAT)))
+        Err(de::Error::custom(format!(
+            "expected {}, not a list",
+            Self::WHAT
+        )))
     }
 }
 
@@ -76,7 +81,10 @@ impl<'de, T: Deserialize<'de> + Single> Form<'de> for Many<T> {
 
 impl<T> Many<T> {
     fn one(value: T) -> Self {
-        Self(vec![At { value, place: NOWHERE }])
+        Self(vec![At {
+            value,
+            place: NOWHERE,
+        }])
     }
 
     /// The things with their places; a thing that stands alone is where its key's value is.

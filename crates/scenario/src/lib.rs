@@ -22,7 +22,7 @@
 //! let wrong = text.replace("workers", "wrokers");
 //! let problems = cleave_scenario::parse(&wrong).unwrap_err();
 //! let line = problems.in_file("demo.yaml");
-//! assert!(line.starts_with("demo.yaml:6:39: unknown key `wrokers` (did you mean `workers`?)"));
+//! assert!(line.starts_with("demo.yaml:6:36: unknown key `wrokers` (did you mean `workers`?)"));
 //! ```
 
 mod ast;
@@ -33,6 +33,7 @@ mod place;
 mod quantity;
 mod range;
 mod read;
+mod reason;
 mod scenario;
 
 pub use ast::expect::{Count, When};
@@ -61,7 +62,13 @@ pub fn parse(text: &str) -> Result<Scenario, Problems> {
 /// The JSON Schema of scenario files, as it is checked in: generated from the types.
 pub fn schema() -> String {
     let mut schema = schemars::schema_for!(ast::File);
-    plain_text(schema.as_object_mut().map(|map| map.values_mut()).into_iter().flatten());
+    plain_text(
+        schema
+            .as_object_mut()
+            .map(|map| map.values_mut())
+            .into_iter()
+            .flatten(),
+    );
     let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
     text.push('\n');
     text
@@ -73,14 +80,22 @@ fn plain_text<'a>(values: impl Iterator<Item = &'a mut serde_json::Value>) {
         match value {
             serde_json::Value::Array(items) => plain_text(items.iter_mut()),
             serde_json::Value::Object(map) => {
-                let narrow = ["pattern", "const", "enum"].iter().any(|key| map.contains_key(*key));
+                let narrow = ["pattern", "const", "enum"]
+                    .iter()
+                    .any(|key| map.contains_key(*key));
                 let kind = map.get("type").cloned();
                 match kind {
                     Some(kind) if !narrow && kind == "string" => {
-                        map.insert("type".into(), serde_json::json!(["string", "number", "boolean"]));
+                        map.insert(
+                            "type".into(),
+                            serde_json::json!(["string", "number", "boolean"]),
+                        );
                     }
                     Some(kind) if !narrow && kind == serde_json::json!(["string", "null"]) => {
-                        map.insert("type".into(), serde_json::json!(["string", "number", "boolean", "null"]));
+                        map.insert(
+                            "type".into(),
+                            serde_json::json!(["string", "number", "boolean", "null"]),
+                        );
                     }
                     _ => {}
                 }

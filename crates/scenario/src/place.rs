@@ -26,7 +26,10 @@ impl Place {
 
 impl From<Location> for Place {
     fn from(at: Location) -> Self {
-        Self { line: at.line().max(1), column: at.column().max(1) }
+        Self {
+            line: at.line().max(1),
+            column: at.column().max(1),
+        }
     }
 }
 
@@ -51,7 +54,28 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Longest message, in characters; what is quoted in longer ones is cut.
+const LONGEST: usize = 500;
+
 impl Problem {
+    /// A problem with its message put on one line of bearable length.
+    pub(crate) fn new(place: Place, message: impl Into<String>) -> Self {
+        let mut message: String = message.into();
+        if message.contains(char::is_control) {
+            message = message.replace(char::is_control, " ");
+        }
+        let chars: Vec<char> = message.chars().collect();
+        if chars.len() > LONGEST {
+            let (head, tail) = (&chars[..LONGEST / 2], &chars[chars.len() - LONGEST / 2..]);
+            message = head
+                .iter()
+                .chain(&[' ', '.', '.', '.', ' '])
+                .chain(tail)
+                .collect();
+        }
+        Self { place, message }
+    }
+
     /// The problem as `file:line:column: message`.
     pub fn in_file(&self, file: impl fmt::Display) -> String {
         format!("{file}:{self}")
@@ -90,8 +114,13 @@ pub(crate) struct At<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Spanned { value, referenced, .. } = Spanned::deserialize(deserializer)?;
-        Ok(Self { value, place: referenced.into() })
+        let Spanned {
+            value, referenced, ..
+        } = Spanned::deserialize(deserializer)?;
+        Ok(Self {
+            value,
+            place: referenced.into(),
+        })
     }
 }
 

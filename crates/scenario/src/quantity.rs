@@ -47,13 +47,20 @@ impl Decimal {
         if !plain || digits.is_empty() || digits.len() > 18 || text.ends_with('.') {
             return None;
         }
-        Some(Self { digits: digits.parse().ok()?, scale: part.len() as u32 })
+        Some(Self {
+            digits: digits.parse().ok()?,
+            scale: part.len() as u32,
+        })
     }
 
     /// This many times `unit`, if that is a whole number.
     fn times(&self, unit: u64) -> Option<u64> {
         let (all, ten) = (self.digits * u128::from(unit), 10u128.pow(self.scale));
-        if all % ten == 0 { u64::try_from(all / ten).ok() } else { None }
+        if all % ten == 0 {
+            u64::try_from(all / ten).ok()
+        } else {
+            None
+        }
     }
 
     /// This many times `unit`, rounded up.
@@ -65,12 +72,19 @@ impl Decimal {
 
 /// Splits `12.5GiB` into `12.5` and `GiB`.
 fn split(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     text.split_at(end)
 }
 
-const TIMES: [(&str, u64); 5] =
-    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+const TIMES: [(&str, u64); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
 
 const SIZES: [(&str, u64); 11] = [
     ("TiB", 1 << 40),
@@ -101,17 +115,29 @@ impl FromStr for Duration {
         let (mut rest, mut sum, mut last) = (text, 0u64, u64::MAX);
         while !rest.is_empty() {
             let (number, tail) = split(rest);
-            let end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+            let end = tail
+                .find(|c: char| c.is_ascii_digit())
+                .unwrap_or(tail.len());
             let (unit, tail) = tail.split_at(end);
-            let unit = TIMES.iter().find(|(name, _)| *name == unit).ok_or_else(fail)?.1;
-            let part = Decimal::read(number).and_then(|n| n.times(unit)).ok_or_else(fail)?;
+            let unit = TIMES
+                .iter()
+                .find(|(name, _)| *name == unit)
+                .ok_or_else(fail)?
+                .1;
+            let part = Decimal::read(number)
+                .and_then(|n| n.times(unit))
+                .ok_or_else(fail)?;
             if unit >= last {
                 return Err(fail());
             }
             sum = sum.checked_add(part).ok_or_else(fail)?;
             (rest, last) = (tail, unit);
         }
-        if last == u64::MAX { Err(fail()) } else { Ok(Self(sum)) }
+        if last == u64::MAX {
+            Err(fail())
+        } else {
+            Ok(Self(sum))
+        }
     }
 }
 
@@ -120,8 +146,15 @@ impl FromStr for Memory {
     fn from_str(text: &str) -> Result<Self, String> {
         let fail = || bad(text, Self::WHAT);
         let (number, unit) = split(text);
-        let unit = SIZES.iter().find(|(name, _)| *name == unit).ok_or_else(fail)?.1;
-        Decimal::read(number).and_then(|n| n.times_up(unit)).map(Self).ok_or_else(fail)
+        let unit = SIZES
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or_else(fail)?
+            .1;
+        Decimal::read(number)
+            .and_then(|n| n.times_up(unit))
+            .map(Self)
+            .ok_or_else(fail)
     }
 }
 
@@ -146,7 +179,10 @@ impl FromStr for Cpu {
             Some(number) => (number, 1),
             None => (text, 1000),
         };
-        Decimal::read(number).and_then(|n| n.times(unit)).map(Self).ok_or_else(fail)
+        Decimal::read(number)
+            .and_then(|n| n.times(unit))
+            .map(Self)
+            .ok_or_else(fail)
     }
 }
 
@@ -161,7 +197,9 @@ impl FromStr for GpuAmount {
                 let part: u64 = part.parse().map_err(|_| fail())?;
                 let whole: u64 = whole.parse().map_err(|_| fail())?;
                 let all = part.checked_mul(unit).ok_or_else(fail)?;
-                all.checked_rem(whole).filter(|rest| *rest == 0).map(|_| all / whole)
+                all.checked_rem(whole)
+                    .filter(|rest| *rest == 0)
+                    .map(|_| all / whole)
             }
         };
         units.map(Self).ok_or_else(|| {
@@ -182,7 +220,9 @@ impl FromStr for Price {
             (_, Some(number)) => (number, false),
             _ => return Err(fail()),
         };
-        let micros = Decimal::read(number).and_then(|n| n.times(1_000_000)).ok_or_else(fail)?;
+        let micros = Decimal::read(number)
+            .and_then(|n| n.times(1_000_000))
+            .ok_or_else(fail)?;
         Ok(Self { micros, per_gpu })
     }
 }

@@ -37,8 +37,17 @@ impl Span {
             if plain { t.parse().ok() } else { None }
         };
         let (from, to) = text.split_once('-').unwrap_or((text, text));
-        let width = if from.len() > 1 && from.starts_with('0') { from.len() } else { 0 };
-        Some(Self { from: number(from)?, to: number(to)?, width }).filter(|s| s.from <= s.to)
+        let width = if from.len() > 1 && from.starts_with('0') {
+            from.len()
+        } else {
+            0
+        };
+        Some(Self {
+            from: number(from)?,
+            to: number(to)?,
+            width,
+        })
+        .filter(|s| s.from <= s.to)
     }
 
     fn count(&self) -> u64 {
@@ -83,10 +92,14 @@ impl Names {
             let end = tail.find(']').ok_or_else(fail)?;
             let spans: Option<Vec<_>> = tail[..end].split(',').map(Span::read).collect();
             let spans = spans.ok_or_else(fail)?;
-            let many = spans.iter().fold(0u64, |sum, s| sum.saturating_add(s.count()));
+            let many = spans
+                .iter()
+                .fold(0u64, |sum, s| sum.saturating_add(s.count()));
             count = count.saturating_mul(many);
             if count > MAX_THINGS {
-                return Err(format!("more than {MAX_THINGS} names in one: make the range smaller"));
+                return Err(format!(
+                    "more than {MAX_THINGS} names in one: make the range smaller"
+                ));
             }
             parts.push(Part::Range(spans));
             rest = &tail[end + 1..];
@@ -104,7 +117,10 @@ impl Names {
 
     /// How many ranges there are.
     pub fn ranges(&self) -> usize {
-        self.parts.iter().filter(|p| matches!(p, Part::Range(_))).count()
+        self.parts
+            .iter()
+            .filter(|p| matches!(p, Part::Range(_)))
+            .count()
     }
 
     /// The largest `$n` of a template.
@@ -171,7 +187,15 @@ mod tests {
             let all: Vec<_> = Names::read(text).unwrap().all().collect();
             assert_eq!(all.join(" "), want, "{text}");
         }
-        for text in ["n[", "n[]", "n[2-1]", "n[a-b]", "n[0-1", "n[-1]", "n[0-2000000]"] {
+        for text in [
+            "n[",
+            "n[]",
+            "n[2-1]",
+            "n[a-b]",
+            "n[0-1",
+            "n[-1]",
+            "n[0-2000000]",
+        ] {
             Names::read(text).unwrap_err();
         }
         Names::read("a[0-999]b[0-999]c[0-1]").unwrap();

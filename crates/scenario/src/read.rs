@@ -2,7 +2,7 @@
 
 use crate::ast::{File, LATER};
 use crate::place::{Place, Problem};
-use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
+use serde_saphyr::{DuplicateKeyPolicy, Error, NonFiniteFloatPolicy, Options};
 
 /// Reads a file's text.
 ///
@@ -19,7 +19,6 @@ fn options() -> Options {
             max_events: 25_000_000,
             max_nodes: 10_000_000,
             max_depth: 32,
-            max_documents: 1,
             max_anchors: 1_000,
             max_aliases: 10_000,
         },
@@ -30,27 +29,47 @@ fn options() -> Options {
         duplicate_keys: DuplicateKeyPolicy::Error,
         strict_booleans: true,
         reject_unsupported_tags: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
         with_snippet: false,
     }
 }
 
 fn problem(error: &Error) -> Problem {
-    let place = error.location().map_or(Place { line: 1, column: 1 }, Place::from);
-    Problem { place, message: message(error) }
+    let place = error
+        .location()
+        .map_or(Place { line: 1, column: 1 }, Place::from);
+    Problem::new(place, message(error))
 }
 
 fn message(error: &Error) -> String {
     match error.without_snippet() {
         Error::Message { msg, .. } => msg.clone(),
-        Error::SerdeUnknownField { field, expected, .. } => unknown_key(field, expected),
+        Error::SerdeUnknownField {
+            field, expected, ..
+        } => unknown_key(field, expected),
         Error::SerdeMissingField { field, .. } => format!("key `{field}` is missing"),
-        Error::SerdeUnknownVariant { variant, expected, .. } => {
-            format!("`{variant}` is not one of {}{}", expected.join(", "), meant(variant, expected))
+        Error::SerdeUnknownVariant {
+            variant, expected, ..
+        } => {
+            format!(
+                "`{variant}` is not one of {}{}",
+                expected.join(", "),
+                meant(variant, expected)
+            )
         }
-        Error::SerdeInvalidType { unexpected, expected, .. }
-        | Error::SerdeInvalidValue { unexpected, expected, .. } => {
-            format!("expected {expected}, found {unexpected}")
+        Error::SerdeInvalidType {
+            unexpected,
+            expected,
+            ..
         }
+        | Error::SerdeInvalidValue {
+            unexpected,
+            expected,
+            ..
+        } => match unexpected.as_str() {
+            "unit value" => format!("a value is missing: expected {expected}"),
+            found => format!("expected {expected}, found {found}"),
+        },
         Error::DuplicateMappingKey { key: Some(key), .. } => {
             format!("key `{key}` stands here twice: keep one")
         }
@@ -62,23 +81,38 @@ fn message(error: &Error) -> String {
         }
         Error::AliasError { error, .. } => message(error),
         Error::NullIntoString { .. } => "a value is missing here".into(),
+        Error::MultipleDocuments { .. } => "a second document: keep one in a file".into(),
+        Error::Eof { .. } => "the file is empty or ends too early: begin with `cleave: 1`".into(),
+        Error::Unexpected { expected, .. } => match *expected {
+            "mapping start" => "expected a mapping, as in `key: value`".into(),
+            "sequence start" => "expected a list, as in [a, b]".into(),
+            "string scalar" => "expected a text".into(),
+            other => format!("expected {other}"),
+        },
         other => {
             let text = other.to_string();
-            text.split(" at line ").next().unwrap_or_default().trim_end_matches(',').into()
+            text.split(" at line ")
+                .next()
+                .unwrap_or_default()
+                .trim_end_matches(',')
+                .into()
         }
     }
 }
 
 fn unknown_key(key: &str, expected: &[&str]) -> String {
     let key: String = key.chars().take(60).collect();
-    let later = LATER.iter().any(|(beside, keys)| {
-        expected.contains(beside) && keys.contains(&key.as_str())
-    });
+    let later = LATER
+        .iter()
+        .any(|(beside, keys)| expected.contains(beside) && keys.contains(&key.as_str()));
     if later {
         return format!("`{key}` is not supported yet: leave it out");
     }
     let keys = expected.join(", ");
-    format!("unknown key `{key}`{}; keys here are {keys}", meant(&key, expected))
+    format!(
+        "unknown key `{key}`{}; keys here are {keys}",
+        meant(&key, expected)
+    )
 }
 
 /// `: did you mean `x`?` where something near `text` is known.
@@ -98,7 +132,7 @@ pub(crate) fn near<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Opti
     let far = |name: &str| strsim::damerau_levenshtein(&text, &name.to_ascii_lowercase());
     known
         .map(|name| (far(name), name))
-        .filter(|(far, name)| *far <= 1.max(name.len().min(text.len()) / 3))
+        .filter(|(far, name)| *far <= name.len().max(text.len()) / 3)
         .min()
         .map(|(_, name)| name)
 }

@@ -28,8 +28,8 @@ pub struct Scenario {
     pub catalogue: Catalogue,
     /// Boards of the file.
     pub boards: Vec<Board>,
-    /// How long things take.
-    pub latency: Latency,
+    /// How long things take on nodes; `None`: everything is done at once.
+    pub latency: Option<Latency>,
     /// Nodes there from the start, by name.
     pub nodes: Vec<Node>,
     /// Queues, by name; at least one.

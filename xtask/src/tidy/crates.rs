@@ -34,7 +34,7 @@ const LAYERS: &[Layer] = &[
             "cleave-ledger",
         ],
     ),
-    layer("cleave-lab", EDGE, &["cleave-sim"]),
+    layer("cleave-lab", EDGE, &["cleave-sim", "cleave-scenario"]),
     layer("cleave-node", EDGE, &["cleave-device", "cleave-edge"]),
     layer("cleave-nvml-sim", EDGE, &["cleave-device", "cleave-edge"]),
     layer("cleave-server", EDGE, &["cleave-sim", "cleave-scenario"]),

@@ -7,14 +7,20 @@ mod world;
 use proptest::prelude::*;
 use world::World;
 
-/// Worlds to try: a few here, many where `PROPTEST_CASES` says so.
-fn cases(few: u32) -> u32 {
-    let set = ProptestConfig::default().cases;
-    if set == 256 { few } else { set }
+/// A few worlds here, many where `PROPTEST_CASES` says so.
+fn config() -> ProptestConfig {
+    let set = ProptestConfig::default();
+    let cases = if set.cases == 256 { 40 } else { set.cases };
+    ProptestConfig {
+        cases,
+        max_shrink_time: 15_000,
+        failure_persistence: None,
+        ..set
+    }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(100), max_shrink_time: 15_000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(config())]
 
     /// Whatever is lost, repeated, late, out of order or dead, no attempt runs twice, no worker
     /// lives twice, and once the faults end every lease settles and the journal tells it all.

@@ -2,13 +2,14 @@
 
 use crate::world::{BUDGET, Planner, genesis, name, node, planner, queue, workload};
 use cleave_control::{BadJournal, Control, Deed, Input, Output, Refusal, Request};
-use cleave_engine::state::NoSink;
+use cleave_engine::state::{NoSink, place_name};
 use cleave_model::{
     Millis,
     event::{Batch, Event},
+    lease::Phase,
     message::Order,
     node::Health,
-    observation::{MessageNo, NodeReport, WorkerReport, WorkerState},
+    observation::{ActionResult, MessageNo, NodeReport, WorkerReport, WorkerState},
     prices::Prices,
     workload::Workload,
 };
@@ -63,7 +64,7 @@ fn what_comes_in_together_may_come_in_any_order() {
 #[test]
 fn of_several_states_of_one_object_the_last_counts() {
     let mut control = Control::new(planner(), BUDGET, genesis(0));
-    for health in [Health::Cordoned, Health::Lost, Health::Ready] {
+    for health in [Health::Lost, Health::Ready, Health::Cordoned] {
         ask(&mut control, Request::NodeHealth(name("n0"), health));
     }
     let (output, answers) = close(&mut control, 5);
@@ -283,6 +284,71 @@ fn downtime_is_held_against_nobody() {
         lease.is_none_or(|lease| lease.attempt > 1),
         "it was never there: {lease:?}"
     );
+}
+
+/// That a report does not list an attempt proves nothing while its message may be under way, nor
+/// after a hint that overtook the report.
+#[test]
+fn what_may_be_under_way_is_not_lost() {
+    let mut control = Control::new(planner(), BUDGET, genesis(0));
+    ask(&mut control, Request::Submit(one_worker(1)));
+    let (_, deeds) = close(&mut control, 0);
+    let last = |deeds: &[Deed]| {
+        let sent = deeds.iter().filter_map(|deed| match deed {
+            Deed::Send { message, .. } => Some(message.no),
+            _ => None,
+        });
+        sent.max().unwrap()
+    };
+    let place = last(&deeds);
+    let before = MessageNo {
+        number: place.number - 1,
+        ..place
+    };
+    let worker = cleave_model::WorkerId {
+        workload: name("job1"),
+        index: 0,
+    };
+    let lease = |control: &Control<Planner>| {
+        let lease = control.state().lease(&worker);
+        lease.map(|lease| (lease.attempt, lease.phase))
+    };
+
+    control.input(report(before, 1, Vec::new()));
+    close(&mut control, 1);
+    assert_eq!(lease(&control), Some((1, Phase::Preparing)));
+
+    let action = place_name(&worker, 1);
+    control.input(Input::Result(ActionResult {
+        action,
+        outcome: Ok(()),
+    }));
+    close(&mut control, 2);
+    assert_eq!(lease(&control), Some((1, Phase::Running)));
+    control.input(report(before, 2, Vec::new()));
+    close(&mut control, 3);
+    assert_eq!(
+        lease(&control),
+        Some((1, Phase::Running)),
+        "the hint was true"
+    );
+
+    ask(&mut control, Request::Cancel(name("job1")));
+    let evict = last(&close(&mut control, 4).1);
+    control.input(report(place, 3, Vec::new()));
+    close(&mut control, 5);
+    assert_eq!(lease(&control), Some((1, Phase::Draining)));
+    control.input(report(evict, 2, Vec::new()));
+    close(&mut control, 6);
+    assert_eq!(
+        lease(&control),
+        Some((1, Phase::Draining)),
+        "older than the last"
+    );
+    control.input(report(evict, 4, Vec::new()));
+    close(&mut control, 7);
+    assert_eq!(lease(&control), None);
+    assert!(control.state().workload("job1").is_none());
 }
 
 #[test]

@@ -106,6 +106,8 @@ pub struct World {
     mail: Vec<Message>,
     /// Processes: their number as a client, and what they were started with.
     pub processes: BTreeMap<AttemptId, (u64, Start)>,
+    /// Attempts whose process was ever to be started.
+    started: BTreeSet<AttemptId>,
     /// Processes that were told to leave and will.
     leaving: BTreeSet<AttemptId>,
     /// Clients that hold something although no process is left.
@@ -172,6 +174,7 @@ impl World {
             inputs: Vec::new(),
             mail: Vec::new(),
             processes: BTreeMap::new(),
+            started: BTreeSet::new(),
             leaving: BTreeSet::new(),
             leaked: BTreeSet::new(),
             foreign: BTreeSet::new(),
@@ -604,7 +607,7 @@ impl World {
     }
 
     fn start(&mut self, start: Start) {
-        assert!(!self.processes.contains_key(&start.id), "started twice");
+        assert!(self.started.insert(start.id.clone()), "started twice");
         if std::mem::take(&mut self.no_start) {
             return self.inputs.push(Input::NotStarted(start.id));
         }

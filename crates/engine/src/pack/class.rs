@@ -20,6 +20,7 @@ pub struct Key {
 }
 
 /// A class with what prices make of it.
+#[derive(Debug)]
 pub struct Class {
     pub key: Key,
     pub nodes: BTreeSet<NodeIx>,
@@ -34,7 +35,7 @@ pub struct Class {
 }
 
 /// All classes that have nodes, or had some since the last prices.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Classes {
     known: BTreeMap<Key, ClassIx>,
     classes: Vec<Class>,
@@ -177,7 +178,9 @@ fn mark(key: &Key, states: &States) -> u64 {
     };
     let gpu = |gpu: &StateIx| match states.gpu(*gpu) {
         Gpu::Free => mix(1, 0),
-        Gpu::Shared { units, memory_mib } => mix(mix(2, units.into()), memory_mib.into()),
+        Gpu::Shared { units, memory_mib, by } => {
+            mix(mix(2 + 2 * (by as u64), units.into()), memory_mib.into())
+        }
         Gpu::Cut(layout) => mix(3, layout.into()),
     };
     let board = key.board.map_or(u64::MAX, u64::from);

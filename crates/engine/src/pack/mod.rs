@@ -3,7 +3,7 @@
 //! [`Pack`] is a working copy of what placement needs of the cluster. Nodes in equal state, as
 //! far as value goes, form a class; for every kind of ask the classes are kept in order of the
 //! value that placing it there would cost, so that a choice looks at few nodes. The order of
-//! preference is: least loss of value (to 1 milli-GPU), tightest set of GPUs in the node, least
+//! preference is: least loss of value (to 1/16 milli-GPU), tightest set of GPUs in the node, least
 //! waste, least CPU left, lowest node index. Fit is checked on exact numbers, never on the
 //! rounded ones of pricing.
 //!
@@ -22,13 +22,14 @@ pub use node::{Choice, NodeIx, NodeView, Placed};
 pub use select::KindIx;
 pub use topology::Topology;
 
-use crate::price::{Board, BoardIx, Demand, Prices, Shape, Tables};
+use crate::price::{Board, BoardIx, Prices, Shape, Tables, bids};
 use class::Classes;
 use moves::States;
 use node::Node;
 use select::Selector;
 
 /// Placement-relevant state of a cluster, and the choice of places in it.
+#[derive(Debug)]
 pub struct Pack {
     boards: Vec<Board>,
     topologies: Vec<Topology>,
@@ -68,13 +69,12 @@ impl Pack {
     }
 
     /// Takes new prices. Losses are computed anew when a kind is next asked for.
-    pub fn set_prices(&mut self, demands: &[Demand], prices: &Prices) {
-        let priced = &demands[..prices.iterates.len()];
-        let kinds: Vec<_> = priced.iter().map(|demand| demand.kind.clone()).collect();
+    pub fn set_prices(&mut self, prices: &Prices) {
+        let kinds: Vec<_> = prices.demands.iter().map(|demand| demand.kind.clone()).collect();
         self.tables = Tables::new(&self.boards, &kinds, self.max_gpus);
-        self.tables.fill(&prices.bids());
+        self.tables.fill(&bids(prices));
         self.states
-            .reprice(&self.boards, &self.tables, &kinds, &prices.shares);
+            .reprice(&self.boards, &self.tables, &kinds, &prices.shares());
         self.classes.reprice(&self.tables, &self.states);
         for node in self.nodes.iter_mut().flatten() {
             node.class = self.classes.renamed(node.class);

@@ -1,7 +1,7 @@
 //! GPU states as numbers, what they are worth, and what a part makes of them.
 
 use crate::price::{Board, BoardIx, Cell, Gpu, Kind, Part, Tables};
-use cleave_model::units::GPU;
+use cleave_model::{lease::Sharing, units::GPU};
 use std::collections::BTreeMap;
 
 /// Index of a state of one GPU of one board.
@@ -18,6 +18,7 @@ pub struct State {
 }
 
 /// All states seen so far.
+#[derive(Debug)]
 pub struct States {
     known: BTreeMap<(BoardIx, Gpu), StateIx>,
     states: Vec<State>,
@@ -27,6 +28,9 @@ pub struct States {
     room: Vec<Vec<i64>>,
 }
 
+/// A GPU that is taken whole.
+pub const FULL: Gpu = Gpu::Shared { units: 0, memory_mib: 0, by: Sharing::TimeSlice };
+
 /// A way to put a part on a GPU in some state.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
@@ -35,6 +39,8 @@ pub struct Step {
     pub cell: Cell,
     /// Rise of waste.
     pub waste: i64,
+    /// How many more such parts fit on this GPU after it, where that was asked.
+    pub more: u16,
 }
 
 impl States {
@@ -112,7 +118,8 @@ impl States {
     ///
     /// Where shares are: what is left times the share of the demand that it is too small for
     /// (FGD's fragmentation). Where instances are: less the largest free run of memory units,
-    /// then less the number of starts that are still legal (HAMi's rule).
+    /// then less the number of starts that are still legal (HAMi's rule); a GPU that was fuller
+    /// before goes first.
     pub fn waste(&self, board: BoardIx, gpu: Gpu) -> i64 {
         let board = usize::from(board);
         match gpu {
@@ -130,45 +137,61 @@ impl States {
         }
     }
 
-    /// All ways to put `part` on a GPU in `state`.
+    /// How much worse a GPU is for it to become `after`; adds up over the parts of an ask.
+    fn rise(&self, spec: &Board, (board, before): (BoardIx, Gpu), after: Gpu) -> i64 {
+        let free = |layout: u16| spec.layouts[usize::from(layout)].occupied.count_zeros();
+        match (before, after) {
+            (Gpu::Cut(layout), Gpu::Cut(_)) => (i64::from(free(layout)) << 40) + self.waste(board, after),
+            (_, Gpu::Cut(_)) => (i64::from(free(0)) << 40) + self.waste(board, after),
+            _ => self.waste(board, after) - self.waste(board, before),
+        }
+    }
+
+    /// All ways to put `part` on a GPU of `board` in the state `gpu`. `many` if further such
+    /// parts may follow on the same GPU.
     pub fn steps(
         &self,
-        state: StateIx,
+        (board, gpu): (BoardIx, Gpu),
         part: Part,
+        many: bool,
         boards: &[Board],
         tables: &Tables,
     ) -> Vec<Step> {
-        let State {
-            board, gpu, waste, ..
-        } = self.states[state as usize];
         let spec = &boards[usize::from(board)];
         let step = |start, after| Step {
             start,
             after,
             cell: cell(board, after, boards, tables),
-            waste: self.waste(board, after) - waste,
+            waste: self.rise(spec, (board, gpu), after),
+            more: match (after, part) {
+                (Gpu::Cut(layout), Part::Slice(profile)) if many => more(spec, layout, profile),
+                _ => 0,
+            },
         };
         match (part, gpu) {
-            (Part::Whole, Gpu::Free) => {
-                vec![step(
-                    0,
-                    Gpu::Shared {
-                        units: 0,
-                        memory_mib: 0,
-                    },
-                )]
-            }
-            (Part::Share { units, memory_mib }, Gpu::Free | Gpu::Shared { .. }) => {
+            (Part::Whole, Gpu::Free) => vec![step(0, FULL)],
+            (
+                Part::Share {
+                    units,
+                    memory_mib,
+                    by,
+                },
+                Gpu::Free | Gpu::Shared { .. },
+            ) => {
                 let (have, have_mib) = match gpu {
-                    Gpu::Shared { units, memory_mib } => (units, memory_mib),
+                    Gpu::Shared { by: other, .. } if other != by => return Vec::new(),
+                    Gpu::Shared {
+                        units, memory_mib, ..
+                    } => (units, memory_mib),
                     _ => (GPU, spec.memory_mib),
                 };
-                match (have.checked_sub(units), have_mib.checked_sub(memory_mib)) {
-                    (Some(units), Some(memory_mib)) => {
-                        vec![step(0, Gpu::Shared { units, memory_mib })]
-                    }
-                    _ => Vec::new(),
-                }
+                let left = have.checked_sub(units).zip(have_mib.checked_sub(memory_mib));
+                let after = left.map(|(units, memory_mib)| Gpu::Shared {
+                    units,
+                    memory_mib,
+                    by,
+                });
+                after.map(|after| step(0, after)).into_iter().collect()
             }
             (Part::Slice(profile), Gpu::Free | Gpu::Cut(_)) => {
                 let layout = if let Gpu::Cut(layout) = gpu {
@@ -176,22 +199,34 @@ impl States {
                 } else {
                     0
                 };
-                let next = spec.layouts.get(usize::from(layout)).map(|l| &l.next[..]);
-                let next = next.unwrap_or(&[]).iter();
-                let next = next.filter(|(p, _, _)| *p == profile);
-                next.map(|(_, start, after)| step(*start, Gpu::Cut(*after)))
-                    .collect()
+                let starts = starts(spec, layout, profile);
+                starts.map(|(start, after)| step(start, Gpu::Cut(after))).collect()
             }
             _ => Vec::new(),
         }
     }
 }
 
-fn cell(board: BoardIx, gpu: Gpu, boards: &[Board], tables: &Tables) -> Cell {
+/// Where an instance of `profile` can be added to a layout: (start, layout after).
+fn starts(board: &Board, layout: u16, profile: u16) -> impl Iterator<Item = (u8, u16)> + '_ {
+    let layout = board.layouts.get(usize::from(layout)).into_iter();
+    let next = layout.flat_map(|layout| &layout.next);
+    let here = next.filter(move |(p, _, _)| *p == profile);
+    here.map(|(_, start, after)| (*start, *after))
+}
+
+/// The most instances of `profile` that can be added to a layout.
+fn more(board: &Board, layout: u16, profile: u16) -> u16 {
+    let starts = starts(board, layout, profile);
+    starts.map(|(_, after)| 1 + more(board, after, profile)).max().unwrap_or(0)
+}
+
+/// The cell of a GPU's state.
+pub fn cell(board: BoardIx, gpu: Gpu, boards: &[Board], tables: &Tables) -> Cell {
     let cells = tables.cells(board);
     match gpu {
         Gpu::Free => cells.free(),
-        Gpu::Shared { units, memory_mib } => {
+        Gpu::Shared { units, memory_mib, .. } => {
             cells.shared(&boards[usize::from(board)], units, memory_mib)
         }
         Gpu::Cut(layout) => cells.cut(layout),

@@ -1,28 +1,29 @@
 //! For each kind, the classes in order of the loss of placing it there.
 
 use super::class::{Class, ClassIx};
-use super::moves::{StateIx, States, Step};
+use super::moves::{FULL, StateIx, States, Step, cell};
 use super::node::{Choice, Node, NodeIx, Placed};
 use super::{Pack, Topology};
-use crate::price::{Board, Gpu, Kind, LANES, Lanes, Part, Tables, VALUE_BITS};
+use crate::price::{Board, BoardIx, Gpu, Kind, LANES, Lanes, Part, Tables, VALUE_BITS};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Index of a kind that can be asked for.
 pub type KindIx = u32;
 
-/// What places are compared by, before nodes: (loss in milli-GPU, level of the set of GPUs, rise
-/// of waste, CPU left, mark of the class, class).
+/// What places are compared by, before nodes: (loss in 1/16 milli-GPU, level of the set of GPUs,
+/// rise of waste, CPU left, mark of the class, class).
 type Rank = (i32, u8, i64, u32, u64, ClassIx);
 
 /// The kinds and their orders of classes.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Selector {
     known: BTreeMap<Kind, KindIx>,
     kinds: Vec<Ordered>,
 }
 
 /// A kind with the classes in order.
+#[derive(Debug)]
 struct Ordered {
     kind: Kind,
     /// How many of the classes' arrivals are in `heap`.
@@ -31,9 +32,6 @@ struct Ordered {
     /// The ways to place one part on a GPU, by state.
     steps: Vec<Option<Vec<Step>>>,
 }
-
-/// A part's way: on a GPU of this state, this step.
-type Way = (StateIx, Step);
 
 impl Selector {
     pub fn kind(&self, kind: KindIx) -> &Kind {
@@ -131,7 +129,7 @@ impl Pack {
         Some(Choice {
             node: ix,
             parts,
-            loss,
+            loss: loss >> 4,
         })
     }
 
@@ -179,7 +177,7 @@ impl Pack {
         Some(Choice {
             node: ix,
             parts,
-            loss,
+            loss: loss >> 4,
         })
     }
 }
@@ -216,136 +214,154 @@ impl Scale<'_> {
                 }
                 part => {
                     let mut after = 0;
-                    self.ways(ordered, class, part, cpu_left, |way, value| {
-                        waste += way.1.waste;
+                    self.ways(ordered, class, part, cpu_left, |_, step, value| {
+                        waste += step.waste;
                         after = value;
                     })?;
                     after
                 }
             }
         };
-        let loss = (class.value - after + (1 << (VALUE_BITS - 1))) >> VALUE_BITS;
-        let loss = if crate::price::exp(0) != 0 {
-            (class.value - after) >> (8 - crate::price::exp(0))
-        } else {
-            loss
-        };
-        let waste = if crate::price::exp(1) == 1 { 0 } else { waste };
+        let loss = loss(class.value, after);
         Some((loss, level, waste, cpu_left, class.mark, ix))
     }
 
-    /// Chooses a way for each part of a kind on a node of the class, one part after the other,
-    /// and tells each with the value of the node after it. Shares go to different GPUs; slices
-    /// may follow each other on one.
+    /// Chooses a step for each part of a kind on a node of the class, one part after the other,
+    /// and tells each with its GPU (as a place in the class's list) and the value of the node
+    /// after it. Shares go to different GPUs; slices may follow each other on one.
     fn ways(
         &mut self,
         ordered: &mut Ordered,
         class: &Class,
         part: Part,
         cpu_left: u32,
-        mut tell: impl FnMut(&Way, i32),
+        mut tell: impl FnMut(usize, &Step, i32),
     ) -> Option<()> {
         let board = class.key.board?;
-        let mut gpus = class.key.gpus.clone();
-        let mut changed: Vec<(StateIx, Gpu)> = Vec::new();
+        let many = ordered.kind.count > 1 && matches!(part, Part::Slice(_));
         let (mut free, mut rest) = (class.free, class.rest);
-        let _ = &mut changed;
-        for _ in 0..ordered.kind.count {
+        // What each GPU has become; nothing more goes on `None`.
+        let mut gpus: Vec<Option<Gpu>> = Vec::new();
+        let mut room: Vec<u16> = Vec::new();
+        if ordered.kind.count > 1 {
+            gpus.extend(class.key.gpus.iter().map(|gpu| Some(self.states.gpu(*gpu))));
+            for gpu in &class.key.gpus {
+                let steps = ordered.steps(*gpu, part, many, self).iter();
+                room.push(steps.map(|step| step.more + 1).max().unwrap_or(0));
+            }
+        }
+        for left in (0..ordered.kind.count).rev() {
             let stay = self.tables.lanes(board, cpu_left, free, &rest);
             let open = (free > 0).then(|| self.tables.lanes(board, cpu_left, free - 1, &rest));
+            let all_room: u16 = room.iter().sum();
             let mut best: Option<(i32, i64, usize, Step)> = None;
-            for at in 0..gpus.len() {
-                if at > 0 && gpus[at] == gpus[at - 1] {
+            for (at, state) in class.key.gpus.iter().enumerate() {
+                let first = self.states.get(*state);
+                let gpu = gpus.get(at).copied().unwrap_or(Some(first.gpu));
+                let twin = at > 0 && class.key.gpus[at - 1] == *state;
+                if gpu.is_none() || twin && gpus.get(at - 1).is_none_or(|before| *before == gpu) {
                     continue;
                 }
-                let state = self.states.get(gpus[at]);
-                let is_free = state.gpu == Gpu::Free;
-                let (lanes, less) = match &open {
-                    Some(open) if is_free => (open, &[0; LANES]),
-                    _ => (&stay, self.tables.cell(board, state.cell)),
+                let changed = gpu.filter(|gpu| *gpu != first.gpu);
+                let (lanes, less) = match (&open, changed) {
+                    (_, Some(gpu)) => (&stay, self.cell(board, gpu)),
+                    (Some(open), None) if first.gpu == Gpu::Free => (open, &[0; LANES]),
+                    _ => (&stay, self.tables.cell(board, first.cell)),
                 };
-                for step in ordered.steps(gpus[at], part, self) {
+                let fresh: Vec<Step>;
+                let steps = match changed {
+                    None => ordered.steps(*state, part, many, self),
+                    Some(gpu) => {
+                        fresh = self.steps((board, gpu), part, many);
+                        &fresh
+                    }
+                };
+                for step in steps {
+                    if left > 0 && all_room - room[at] + step.more < left {
+                        continue;
+                    }
                     let value = least(lanes, less, self.tables.cell(board, step.cell));
-                    let loss = (class.value - value + (1 << (VALUE_BITS - 1))) >> VALUE_BITS;
-                    let better =
-                        best.is_none_or(|(l, waste, _, _)| (loss, step.waste) < (l, waste));
-                    if better {
+                    let loss = loss(class.value, value);
+                    if best.is_none_or(|(least, waste, _, _)| (loss, step.waste) < (least, waste)) {
                         best = Some((loss, step.waste, at, *step));
                     }
                 }
             }
             let (_, _, at, step) = best?;
-            let state = self.states.get(gpus[at]);
-            let cell = self.tables.cell(board, step.cell);
-            if state.gpu == Gpu::Free {
+            let first = self.states.get(class.key.gpus[at]);
+            let before = gpus.get(at).copied().flatten().unwrap_or(first.gpu);
+            if before == Gpu::Free {
                 free -= 1;
             } else {
-                let less = self.tables.cell(board, state.cell);
+                let less = self.cell(board, before);
                 (0..LANES).for_each(|lane| rest[lane] -= less[lane]);
             }
-            (0..LANES).for_each(|lane| rest[lane] += cell[lane]);
-            tell(
-                &(gpus[at], step),
-                self.tables.node(board, cpu_left, free, &rest),
-            );
-            gpus.remove(at);
+            let more = self.tables.cell(board, step.cell);
+            (0..LANES).for_each(|lane| rest[lane] += more[lane]);
+            tell(at, &step, self.tables.node(board, cpu_left, free, &rest));
+            if ordered.kind.count > 1 {
+                gpus[at] = many.then_some(step.after);
+                room[at] = step.more;
+            }
         }
         Some(())
     }
 
     /// The GPUs and starts for a kind on a node of the class.
     fn parts(&mut self, ordered: &mut Ordered, class: &Class, node: &Node) -> Vec<Placed> {
-        let count = ordered.kind.count;
-        let Some(part) = class
-            .key
-            .board
-            .and_then(|board| ordered.kind.part_on(board))
-        else {
+        let board = class.key.board;
+        let Some(part) = board.and_then(|board| ordered.kind.part_on(board)) else {
             return Vec::new();
         };
-        let after = Gpu::Shared {
-            units: 0,
-            memory_mib: 0,
-        };
         if part == Part::Whole {
-            let tree = &self.topologies[usize::from(node.topology)];
             let flat = Topology::default();
-            let tree = if node.topology == 0 { &flat } else { tree };
-            let mask = tree.tightest(node.free_mask(self.states), count.into());
-            let mask = mask.map_or(0, |(_, mask)| mask);
-            let gpus = (0..32u8).filter(|gpu| mask >> gpu & 1 == 1);
-            return gpus
-                .map(|gpu| Placed {
-                    gpu,
-                    start: 0,
-                    after,
-                })
-                .collect();
+            let tree = match node.topology {
+                0 => &flat,
+                tree => &self.topologies[usize::from(tree)],
+            };
+            let set = tree.tightest(node.free_mask(self.states), ordered.kind.count.into());
+            let mask = set.map_or(0, |(_, mask)| mask);
+            let whole = |gpu| Placed {
+                gpu,
+                start: 0,
+                after: FULL,
+            };
+            return (0..32u8).filter(|gpu| mask >> gpu & 1 == 1).map(whole).collect();
         }
+        // The class lists the node's GPUs by state; equal ones by index.
+        let usable = (0u8..).zip(&node.gpus);
+        let mut gpus: Vec<(StateIx, u8)> =
+            usable.filter_map(|(ix, gpu)| Some(((*gpu)?, ix))).collect();
+        gpus.sort_unstable();
         let mut parts: Vec<Placed> = Vec::new();
         let cpu_left = class.key.cpu_milli - ordered.kind.cpu_milli;
-        let _ = self.ways(ordered, class, part, cpu_left, |(state, step), _| {
-            let taken = |gpu: usize| parts.iter().any(|p| usize::from(p.gpu) == gpu);
-            let gpu = (0..node.gpus.len()).find(|g| node.gpus[*g] == Some(*state) && !taken(*g));
-            let gpu = gpu.unwrap_or(0) as u8;
+        let _ = self.ways(ordered, class, part, cpu_left, |at, step, _| {
             parts.push(Placed {
-                gpu,
+                gpu: gpus[at].1,
                 start: step.start,
                 after: step.after,
             });
         });
         parts
     }
+
+    fn steps(&self, gpu: (BoardIx, Gpu), part: Part, many: bool) -> Vec<Step> {
+        self.states.steps(gpu, part, many, self.boards, self.tables)
+    }
+
+    fn cell(&self, board: BoardIx, gpu: Gpu) -> &Lanes {
+        self.tables.cell(board, cell(board, gpu, self.boards, self.tables))
+    }
 }
 
 impl Ordered {
-    fn steps(&mut self, state: StateIx, part: Part, scale: &Scale) -> &[Step] {
+    fn steps(&mut self, state: StateIx, part: Part, many: bool, scale: &Scale) -> &[Step] {
         let at = state as usize;
         if self.steps.len() <= at {
             self.steps.resize(scale.states.len(), None);
         }
-        self.steps[at]
-            .get_or_insert_with(|| scale.states.steps(state, part, scale.boards, scale.tables))
+        let from = scale.states.get(state);
+        self.steps[at].get_or_insert_with(|| scale.steps((from.board, from.gpu), part, many))
     }
 }
 
@@ -357,6 +373,11 @@ impl Node {
         gpus.filter(|(_, gpu)| free(gpu))
             .fold(0, |mask, (ix, _)| mask | 1 << ix)
     }
+}
+
+/// The fall of a node's value in sixteenths of a milli-GPU.
+fn loss(before: i32, after: i32) -> i32 {
+    (before - after) >> (VALUE_BITS - 4)
 }
 
 /// The least of `lanes − less + more`.

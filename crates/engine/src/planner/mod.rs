@@ -1,11 +1,15 @@
 //! Planners: they read a state and return a plan, and change nothing.
 
+mod by_price;
 mod duties;
 mod first_fit;
+mod pricing;
 mod walk;
 mod why;
 
+pub use by_price::ByPrice;
 pub use first_fit::{FirstFit, WorkingCopy};
+pub use pricing::Question;
 pub use walk::{Packing, Scratch, Walk};
 
 use crate::state::State;

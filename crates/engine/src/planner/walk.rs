@@ -10,6 +10,7 @@ use crate::{
 use cleave_model::{
     Millis, Name,
     action::{Action, Cause, What},
+    ask::AffinityKind,
     lease::Hold,
     plan::{Budget, Cursor, Plan, VerdictChange},
     verdict::{Reason, Verdict},
@@ -83,7 +84,7 @@ impl<P: Packing> Planner for Walk<P> {
             packing,
             dead: &mut scratch.dead,
             hopeless: BTreeSet::new(),
-            judged: BTreeSet::new(),
+            unserved: Vec::new(),
             placed: Vec::new(),
             books: BTreeMap::new(),
             plan: Plan::default(),
@@ -95,6 +96,8 @@ impl<P: Packing> Planner for Walk<P> {
             }
         }
         round.walk(budget);
+        round.follow_up();
+        round.conclude();
         let plan = round.plan;
         packing.end(false);
         plan
@@ -109,8 +112,8 @@ struct Round<'a, P> {
     dead: &'a mut BTreeMap<AskIx, u64>,
     /// Classes of which a workload that holds nothing could not be placed in this round.
     hopeless: BTreeSet<ClassIx>,
-    /// Classes whose verdict this round has settled.
-    judged: BTreeSet<ClassIx>,
+    /// Workloads whose minimum had no place, with the group that had none.
+    unserved: Vec<(&'a Work, usize)>,
     placed: Vec<(Name, NodeIx)>,
     /// Nodes on which this round has placed something, as they are then.
     books: BTreeMap<NodeIx, NodeBooks>,
@@ -119,13 +122,17 @@ struct Round<'a, P> {
 
 /// Why a workload was not served in full.
 enum Short {
-    /// Its minimum has no place: it must wait.
-    Minimum(Reason),
+    /// This group's minimum has no place; so it was wherever the others of its class would go,
+    /// unless it depends on who is near.
+    Minimum(usize, Anywhere),
     /// It waits until then after a failure.
     Until(Millis),
 }
 
-impl<P: Packing> Round<'_, P> {
+/// Whether nearness to other work had no part in a refusal.
+type Anywhere = bool;
+
+impl<'a, P: Packing> Round<'a, P> {
     fn walk(&mut self, budget: Budget) {
         let state = self.state;
         let behind = state
@@ -151,7 +158,7 @@ impl<P: Packing> Round<'_, P> {
     }
 
     /// Places what it can of one workload and says what is to be said of it.
-    fn serve(&mut self, work: &Work) {
+    fn serve(&mut self, work: &'a Work) {
         self.plan.steps += 1;
         let fresh = !work.holds();
         if fresh && self.hopeless.contains(&work.class) {
@@ -182,15 +189,47 @@ impl<P: Packing> Round<'_, P> {
         }
         match result {
             Ok(()) => {}
-            Err(Short::Until(then)) => {
-                self.wake_at(then);
-                self.judge(work, Verdict::Not(Reason::BackOff));
-            }
-            Err(Short::Minimum(reason)) => {
-                if fresh {
+            Err(Short::Until(then)) => self.wake_at(then),
+            Err(Short::Minimum(group, anywhere)) => {
+                if fresh && anywhere {
                     self.hopeless.insert(work.class);
                 }
-                self.judge(work, Verdict::Not(reason));
+                self.unserved.push((work, group));
+            }
+        }
+    }
+
+    /// Work that must be near other work may have got it only now.
+    fn follow_up(&mut self) {
+        let near = |(work, _): &(&Work, usize)| {
+            let mut limits = work.spec.groups.iter().map(|group| &group.ask.limits);
+            limits.any(|limits| limits.affinity.iter().any(|a| a.kind == AffinityKind::Near))
+        };
+        loop {
+            let before = self.placed.len();
+            let (again, rest) = std::mem::take(&mut self.unserved).into_iter().partition(near);
+            self.unserved = rest;
+            for (work, _) in again {
+                self.serve(work);
+            }
+            if self.placed.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Says why work waits: once per class, only if it is news, and as things are when all is
+    /// placed, so that a second plan has nothing to add.
+    fn conclude(&mut self) {
+        let mut judged = BTreeSet::new();
+        for (work, group) in std::mem::take(&mut self.unserved) {
+            if !judged.insert(work.class) {
+                continue;
+            }
+            let verdict = Verdict::Not(self.why(work, group));
+            if self.state.class_verdict(work.class) != Some(&verdict) {
+                let like = work.name().clone();
+                self.plan.verdicts.push(VerdictChange { like, verdict });
             }
         }
     }
@@ -249,8 +288,11 @@ impl<P: Packing> Round<'_, P> {
                         }
                         None if extra => break,
                         None => {
-                            let some = self.placed.iter().any(|(name, _)| name == work.name());
-                            return Err(Short::Minimum(self.why(work, at, &domains, some)));
+                            let own = self.placed.iter().any(|(name, _)| name == work.name());
+                            if domains.is_free() && !own {
+                                self.dead.insert(ask, state.changes().grown());
+                            }
+                            return Err(Short::Minimum(at, domains.is_free()));
                         }
                     }
                 }
@@ -285,37 +327,20 @@ impl<P: Packing> Round<'_, P> {
         });
     }
 
-    fn why(&mut self, work: &Work, group: usize, domains: &Domains<'_>, some: bool) -> Reason {
-        let gang = || Reason::Gang(work.spec.groups[group].name.clone());
+    fn why(&self, work: &Work, at: usize) -> Reason {
         let (state, books) = (self.state, &self.books);
-        let nodes = state.nodes().map(|(ix, now)| books.get(&ix).unwrap_or(now));
-        let ask = state.ask(work.asks[group]);
-        let reason = why::reason(state, nodes, ask, domains);
-        match reason {
-            // With the gang's own workers out of the way there is a place.
-            None => gang(),
-            Some(reason) => {
-                if domains.is_free() {
-                    self.dead.insert(work.asks[group], state.changes().grown());
-                }
-                if some && matches!(reason, Reason::Full(_)) {
-                    gang()
-                } else {
-                    reason
-                }
-            }
+        let group = &work.spec.groups[at];
+        let domains = Domains::of(state, work, &group.ask.limits, &self.placed);
+        let nodes = || state.nodes().map(|(ix, now)| books.get(&ix).unwrap_or(now));
+        let ask = state.ask(work.asks[at]);
+        let gang = || Reason::Gang(group.name.clone());
+        if group.min > 1 && !why::gang_fits_empty(state, nodes(), ask, group.min, &domains) {
+            // Unless not even one would fit, which says more.
+            let alone = why::reason(state, nodes(), ask, &domains);
+            return alone.filter(|reason| *reason < Reason::NodesClosed).unwrap_or_else(gang);
         }
-    }
-
-    /// Says it once per class, and only if it is news.
-    fn judge(&mut self, work: &Work, verdict: Verdict) {
-        if self.judged.insert(work.class) && self.state.class_verdict(work.class) != Some(&verdict)
-        {
-            self.plan.verdicts.push(VerdictChange {
-                like: work.name().clone(),
-                verdict,
-            });
-        }
+        // One has a place, but not all that must run at once.
+        why::reason(state, nodes(), ask, &domains).unwrap_or_else(gang)
     }
 
     fn wake_at(&mut self, then: Millis) {

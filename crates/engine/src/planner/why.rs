@@ -3,14 +3,14 @@
 use crate::{
     constraints::{Domains, admits},
     fit,
-    forms::{Way, ways},
+    forms::{Way, forms, ways},
     inventory::{NodeBooks, Use},
     state::State,
 };
 use cleave_model::{
     GPU,
-    ask::{Ask, Part},
-    board::Catalogue,
+    ask::{Ask, Gpus, Part},
+    board::{Board, Catalogue},
     verdict::{Dimension, Reason},
 };
 
@@ -65,11 +65,13 @@ fn passes(
         ways.iter()
             .any(|way| way.on.iter().any(|&(board, _)| board == gpu.board))
     };
-    if ask.gpus.is_some() && !books.gpus.iter().any(allowed) {
-        return Err(Reason::NoBoard);
+    if let Some(gpus) = &ask.gpus
+        && !books.gpus.iter().any(allowed)
+    {
+        return Err(no_form(books, gpus, boards));
     }
     admits(&books.node, &ask.limits)?;
-    let mut empty = NodeBooks::new(books.node.clone(), boards);
+    let mut empty = books.emptied();
     fit::hold(&empty, ask, ways, boards).map_err(Reason::TooLarge)?;
     for (gpu, now) in empty.gpus.iter_mut().zip(&books.gpus) {
         gpu.sick = now.sick;
@@ -78,6 +80,46 @@ fn passes(
         return Err(Reason::NodesClosed);
     }
     domains.admit(books)
+}
+
+/// Why no GPU of a node serves an ask in any way: what its best board says.
+fn no_form(books: &NodeBooks, gpus: &Gpus, boards: &Catalogue) -> Reason {
+    let welcome = |board: &Board| {
+        let mut models = gpus.models.iter().flatten();
+        gpus.models.is_empty() || models.any(|model| board.answers_to(model.as_str()))
+    };
+    let found = books.gpus.iter().map(|gpu| boards.board(gpu.board));
+    let refusals = found.filter(|board| welcome(board)).filter_map(|b| forms(gpus, b).err());
+    refusals.max().unwrap_or(Reason::NoBoard)
+}
+
+/// Whether as many workers of a group as must run at once fit on the nodes that would take them
+/// if they were empty.
+pub fn gang_fits_empty<'a>(
+    state: &State,
+    nodes: impl Iterator<Item = &'a NodeBooks>,
+    ask: &Ask,
+    min: u32,
+    domains: &Domains<'_>,
+) -> bool {
+    let boards = state.boards();
+    let ways = ask.gpus.as_ref().map(|gpus| ways(gpus, boards)).transpose();
+    let Ok(ways) = ways.map(Option::unwrap_or_default) else { return false };
+    let mut fitting = 0;
+    for books in nodes {
+        if passes(books, ask, &ways, boards, domains).is_err() {
+            continue;
+        }
+        let mut empty = books.emptied();
+        while let Ok(hold) = fit::hold(&empty, ask, &ways, boards) {
+            fitting += 1;
+            if fitting >= min {
+                return true;
+            }
+            empty.take(&hold, boards).expect("found on these books");
+        }
+    }
+    false
 }
 
 /// Whether all open nodes together have what one worker lacks on each.
@@ -119,7 +161,7 @@ fn enough_in_total(
 }
 
 /// GPU units that one worker takes at least.
-fn needed(gpus: &cleave_model::ask::Gpus, ways: &[Way], boards: &Catalogue) -> u64 {
+fn needed(gpus: &Gpus, ways: &[Way], boards: &Catalogue) -> u64 {
     let parts = ways.iter().flat_map(|way| &way.on).map(|&(board, form)| {
         let slice = form.slice(0, 0);
         u64::from(match form {

@@ -137,6 +137,18 @@ impl Cells {
         self.layouts[usize::from(layout)]
     }
 
+    /// Whether an item is a share of an uncut GPU.
+    pub fn is_share(&self, item: usize) -> bool {
+        matches!(self.parts[item], Part::Share { .. })
+    }
+
+    /// Whether a GPU in this cell has room for `part`.
+    pub fn takes(&self, cell: Cell, part: Part) -> bool {
+        let item = self.parts.binary_search(&part);
+        let moves = &self.moves[usize::from(cell)];
+        item.is_ok_and(|item| moves.iter().any(|step| usize::from(step.item) == item))
+    }
+
     /// The highest level that is no more than `units`.
     fn level(&self, units: u32) -> Cell {
         self.levels.partition_point(|level| *level <= units) as Cell - 1
@@ -150,7 +162,7 @@ impl Cells {
 
 /// The greater of a share's two fractions in GPU units, rounded up.
 fn share_units(board: &Board, part: Part) -> Option<u32> {
-    let Part::Share { units, memory_mib } = part else {
+    let Part::Share { units, memory_mib, .. } = part else {
         return None;
     };
     let memory = match board.memory_mib {

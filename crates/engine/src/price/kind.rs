@@ -1,43 +1,42 @@
-//! A kind of ask, as pricing tells asks apart.
+//! Reading of kinds and prices. The types are kept in the model, for prices are recorded.
 
-use serde::{Deserialize, Serialize};
+pub use cleave_model::prices::{BoardIx, Demand, Iterate, Kind, Part, Prices};
 
-/// Index of a board in the caller's list of boards.
-pub type BoardIx = u16;
+/// Bids for GPUs stay above their nominal bid divided by this.
+pub const FLOOR: i64 = 20;
 
-/// What an ask takes of one GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Part {
-    /// The whole GPU.
-    Whole,
-    /// A share of a GPU that is not cut.
-    Share {
-        /// Compute, in units of which a GPU has [`cleave_model::units::GPU`].
-        units: u32,
-        /// Memory in MiB.
-        memory_mib: u32,
-    },
-    /// An instance of the profile with this index in the board's list of profiles.
-    Slice(u16),
-}
-
-/// A distinct ask as pricing sees it. Host memory and labels are not priced.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Kind {
-    /// CPU in milli-cores, of one node.
-    pub cpu_milli: u32,
-    /// How many parts, all on one node; 0 = no GPU at all.
-    pub count: u16,
-    /// The weight of one part in GPU units (its nominal price).
-    pub units: u32,
-    /// The boards that will do, in ascending order, and what the ask takes there of each GPU.
-    pub on: Vec<(BoardIx, Part)>,
-}
-
-impl Kind {
-    /// The part taken of a GPU of `board`, if that board will do.
-    pub fn part_on(&self, board: BoardIx) -> Option<Part> {
-        let at = self.on.binary_search_by_key(&board, |(b, _)| *b).ok()?;
-        Some(self.on[at].1)
+/// The bid to start with, 2^-20 milli-GPU: the weight of the ask, or 10 milli-GPU for a core
+/// where there is no GPU.
+pub fn nominal(kind: &Kind) -> i64 {
+    match kind.count {
+        0 => (1 << 20) / 100 * i64::from(kind.cpu_milli),
+        n => (i64::from(kind.units) * i64::from(n) << 20) / 840,
     }
+}
+
+/// The bids by which work is placed, 2^-20 milli-GPU: the averages; for slices only what is above
+/// the floor, since where slices are in surplus their shapes decide better than small bids do.
+pub fn bids(prices: &Prices) -> Vec<i64> {
+    let all = prices.demands.iter().zip(&prices.iterates);
+    let bid = |(demand, iterate): (&Demand, &Iterate)| match demand.kind.on.first() {
+        Some((_, Part::Slice(_))) => (iterate.average - nominal(&demand.kind) / FLOOR).max(0),
+        _ => iterate.average,
+    };
+    all.map(bid).collect()
+}
+
+/// About how many more asks of the mix fit: θ = Σ w·S / Σ w·p.
+pub fn room(prices: &Prices) -> u64 {
+    let (mut worth, mut want) = (0i128, 0i128);
+    for (iterate, share) in prices.iterates.iter().zip(prices.shares()) {
+        worth += i128::from(iterate.bid) * i128::from(iterate.planned.max(0));
+        want += i128::from(iterate.bid) * i128::from(share);
+    }
+    if want > 0 { ((worth << 16) / want) as u64 } else { 0 }
+}
+
+/// After how many arrivals to refine again: a fixed part of what still fits, so that prices
+/// follow the supply when it runs out.
+pub fn pause(prices: &Prices) -> u64 {
+    (room(prices) / 160).clamp(15, 1000)
 }

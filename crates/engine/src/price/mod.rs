@@ -22,15 +22,10 @@ mod kind;
 mod refine;
 mod tables;
 
-pub use cells::{Board, Cell, Cells, Layout, Move};
-pub use kind::{BoardIx, Kind, Part};
-pub use refine::{Demand, Iterate, Prices, Rule, Shape, refine};
-pub use tables::{Gpu, LANES, Lanes, Tables, VALUE_BITS};
+#[cfg(test)]
+mod tests;
 
-#[allow(missing_docs)]
-pub static EXP: [std::sync::atomic::AtomicI64; 8] =
-    [const { std::sync::atomic::AtomicI64::new(0) }; 8];
-#[allow(missing_docs)]
-pub fn exp(i: usize) -> i64 {
-    EXP[i].load(std::sync::atomic::Ordering::Relaxed)
-}
+pub use cells::{Board, Cell, Cells, Layout, Move};
+pub use kind::{BoardIx, Demand, Iterate, Kind, Part, Prices, bids, nominal, pause, room};
+pub use refine::{Rule, Shape, refine};
+pub use tables::{Gpu, LANES, Lanes, Tables, VALUE_BITS};

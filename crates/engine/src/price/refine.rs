@@ -2,18 +2,9 @@
 
 use super::cells::{Board, Cell};
 use super::fixed::{ONE_Q30, exp_q30, noise_q16, sqrt};
-use super::kind::{BoardIx, Kind};
+use super::kind::{BoardIx, Demand, FLOOR, Iterate, Kind, Part, Prices, nominal};
 use super::tables::{Gpu, Supply, Tables};
 use serde::{Deserialize, Serialize};
-
-/// A kind and how much of the arrivals it is expected to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Demand {
-    /// The kind.
-    pub kind: Kind,
-    /// Its weight among the arrivals, such as how often it was seen. Any scale.
-    pub weight: u64,
-}
 
 /// Nodes of equal state, as far as pricing goes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,41 +17,6 @@ pub struct Shape {
     pub gpus: Vec<Gpu>,
     /// How many such nodes.
     pub count: u32,
-}
-
-/// What is remembered of one kind between steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Iterate {
-    /// The bid that steps act on, 2^-20 milli-GPU.
-    pub bid: i64,
-    /// Its running average, by which work is placed, 2^-20 milli-GPU.
-    pub average: i64,
-    /// The running average of the planned supply, 2^-16 asks.
-    pub planned: i64,
-    /// Running mean of how far a single step's supply is from the need, in parts of it, 2^-16.
-    pub spread: i64,
-}
-
-/// Bid prices with all that the next refinement needs. Kinds are told by their place in the
-/// list of demands, which only grows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prices {
-    /// Steps made so far.
-    pub steps: u32,
-    /// One for each priced kind.
-    pub iterates: Vec<Iterate>,
-    /// Share of each priced kind in the arrivals, 2^-32.
-    pub shares: Vec<i64>,
-}
-
-impl Prices {
-    /// The bids by which work is placed, 2^-20 milli-GPU.
-    pub fn bids(&self) -> Vec<i64> {
-        self.iterates
-            .iter()
-            .map(|iterate| iterate.average)
-            .collect()
-    }
 }
 
 /// The constants of [`refine`]. One set for all clusters; a parameter for experiments.
@@ -82,35 +38,35 @@ pub struct Rule {
     pub supply_window: i64,
     /// The same for the averaged bids.
     pub bid_window: i64,
+    /// The same for the spread of single steps.
+    pub spread_window: i64,
 }
 
 impl Default for Rule {
     fn default() -> Rule {
         Rule {
-            eta_first: ONE_Q30 / 50,
-            eta_least: ONE_Q30 * 3 / 2000,
-            stock_q16: 1 << 15,
+            eta_first: ONE_Q30 / 25,
+            eta_least: ONE_Q30 * 3 / 1000,
+            stock_q16: 1 << 16,
             gang_stock_q16: 2 << 16,
             cap: 6,
             noise_q16: 6554,
             supply_window: 20,
             bid_window: 10,
+            spread_window: 100,
         }
     }
 }
 
-/// Kinds without GPUs start at this bid for a core: 10 milli-GPU (2^-20 milli-GPU per
-/// milli-core), and stay within a hundredth and eight times of it.
-const CPU_BID: i64 = (1 << 20) / 100;
-
-/// Makes `steps` steps from `prices` towards bids at which every kind is supplied in proportion
-/// to its demand.
+/// Makes `steps` steps from `prices`, with whose kinds `demands` begins, towards bids at which
+/// every kind is supplied in proportion to its demand.
 ///
 /// A step plans the supply S that noisy bids lead to ([`Supply`]), averages it over steps, and
 /// with θ = Σ w·S / Σ w·p moves every bid by
-/// `w ← w · exp(η · clip(1 − S / (θp + z√(θp)), −100, 1))`,
-/// then scales all so that Σ p·w is the mean weight of an ask. Pure: equal arguments give equal
-/// results on every platform.
+/// `w ← w · exp(η · m / d)`, `m = clip(1 − S / (θp + z√(θp)), −100, 1)`,
+/// where d is the running mean of |m| of single steps: a rare kind is planned seldom and then far
+/// too often, and must not be thrown about by it. Then the step scales all so that Σ p·w is the
+/// mean weight of an ask. Pure: equal arguments give equal results on every platform.
 pub fn refine(
     boards: &[Board],
     demands: &[Demand],
@@ -119,21 +75,10 @@ pub fn refine(
     steps: u32,
     rule: &Rule,
 ) -> Prices {
-    let mut prices = prices.clone();
-    let total: u128 = demands.iter().map(|demand| u128::from(demand.weight)).sum();
-    if total == 0 {
-        return prices;
-    }
-    let share = |demand: &Demand| ((u128::from(demand.weight) << 32) / total) as i64;
-    prices.shares = demands.iter().map(share).collect();
+    let mut prices = Prices { demands: demands.to_vec(), ..prices.clone() };
     for demand in &demands[prices.iterates.len()..] {
         let bid = nominal(&demand.kind);
-        prices.iterates.push(Iterate {
-            bid,
-            average: bid,
-            planned: -1,
-            spread: 1 << 16,
-        });
+        prices.iterates.push(Iterate { bid, average: bid, planned: -1, spread: 1 << 16 });
     }
     let kinds: Vec<Kind> = demands.iter().map(|demand| demand.kind.clone()).collect();
     let max_gpus = shapes
@@ -143,6 +88,7 @@ pub fn refine(
         .unwrap_or(0);
     let mut tables = Tables::new(boards, &kinds, max_gpus);
     let nodes = group_shapes(boards, &tables, shapes);
+    let shares = shares(demands, |kind| nodes.iter().any(|node| node.fits(&tables, kind)));
     for _ in 0..steps {
         let bids: Vec<i64> = (0u32..)
             .zip(&prices.iterates)
@@ -162,48 +108,17 @@ pub fn refine(
             }
         }
         let planned = supply.finish();
-        if crate::price::exp(4) > 0 && prices.steps % 100 == 99 {
-            let mut v = 0f64;
-            for node in &nodes {
-                if let Some(b) = node.board {
-                    let mut rest = [0; crate::price::LANES];
-                    for (c, t) in &node.others {
-                        for l in 0..crate::price::LANES {
-                            rest[l] += tables.cell(b, *c)[l] * i32::from(*t);
-                        }
-                    }
-                    v += f64::from(tables.node(b, node.cpu_milli, node.free, &rest))
-                        * f64::from(node.count);
-                }
-            }
-            let ws: f64 = bids
-                .iter()
-                .zip(&planned)
-                .map(|(b, s)| *b as f64 / 4096.0 * *s as f64 / 65536.0)
-                .sum();
-            let cpu: f64 = kinds
-                .iter()
-                .zip(&planned)
-                .map(|(b, s)| b.cpu_milli as f64 * *s as f64 / 65536.0)
-                .sum();
-            let have: f64 = nodes
-                .iter()
-                .map(|n| n.cpu_milli as f64 * f64::from(n.count))
-                .sum();
-            eprintln!("V {v:.0} wS {ws:.0} cpu {cpu:.0} of {have:.0}");
-        }
-        step(&mut prices, &kinds, &planned, rule);
+        step(&mut prices, &kinds, &shares, &planned, rule);
     }
     prices
 }
 
 /// One step of the bids, given the planned supply.
-fn step(prices: &mut Prices, kinds: &[Kind], planned: &[i64], rule: &Rule) {
-    let first = prices.steps == 0;
+fn step(prices: &mut Prices, kinds: &[Kind], shares: &[i64], planned: &[i64], rule: &Rule) {
     prices.steps += 1;
     let (mut worth, mut want) = (0i128, 0i128);
-    for ((iterate, new), share) in prices.iterates.iter_mut().zip(planned).zip(&prices.shares) {
-        if iterate.planned < 0 || first {
+    for ((iterate, new), share) in prices.iterates.iter_mut().zip(planned).zip(shares) {
+        if iterate.planned < 0 {
             iterate.planned = *new;
         }
         iterate.planned += (new - iterate.planned) / rule.supply_window;
@@ -215,13 +130,8 @@ fn step(prices: &mut Prices, kinds: &[Kind], planned: &[i64], rule: &Rule) {
         let eta = rule
             .eta_least
             .max(rule.eta_first * 50 / (49 + i64::from(prices.steps)));
-        for (((iterate, kind), share), new) in prices
-            .iterates
-            .iter_mut()
-            .zip(kinds)
-            .zip(&prices.shares)
-            .zip(planned)
-        {
+        let all = prices.iterates.iter_mut().zip(kinds).zip(shares).zip(planned);
+        for (((iterate, kind), share), new) in all.filter(|((_, share), _)| **share > 0) {
             let fair = theta * i128::from(*share) >> 32;
             let stock = if kind.count > 1 {
                 rule.gang_stock_q16
@@ -229,26 +139,14 @@ fn step(prices: &mut Prices, kinds: &[Kind], planned: &[i64], rule: &Rule) {
                 rule.stock_q16
             };
             let need = fair + (sqrt(fair << 16) * i128::from(stock) >> 16);
-            let ratio = (i128::from(iterate.planned) << 16) / need.max(1);
-            let miss = ((1 << 16) - ratio).clamp(-100 << 16, 1 << 16) as i64;
-            let miss = if crate::price::exp(2) > 0 {
-                let raw = ((1 << 16) - (i128::from(*new) << 16) / need.max(1))
-                    .clamp(-1000 << 16, 1 << 16) as i64;
-                let dev = if crate::price::exp(3) > 0 {
-                    raw.abs()
-                } else {
-                    miss.abs()
-                };
-                iterate.spread += (dev - iterate.spread) / crate::price::exp(2);
-                (miss << 16) / iterate.spread.max(1 << 14)
-            } else {
-                miss
-            };
+            let one_step = miss(*new, need, 1000);
+            iterate.spread += (one_step.abs() - iterate.spread) / rule.spread_window;
+            let miss = (miss(iterate.planned, need, 100) << 16) / iterate.spread.max(1 << 14);
             let factor = exp_q30((eta * miss >> 16).clamp(-ONE_Q30, ONE_Q30));
-            iterate.bid = clamp(kind, scale(iterate.bid, i128::from(factor), 30), rule.cap);
+            iterate.bid = clamp(kind, scale(iterate.bid, i128::from(factor), 30), rule);
         }
         let (mut have, mut mean) = (0i128, 0i128);
-        for ((iterate, kind), share) in prices.iterates.iter().zip(kinds).zip(&prices.shares) {
+        for ((iterate, kind), share) in prices.iterates.iter().zip(kinds).zip(shares) {
             have += i128::from(iterate.bid) * i128::from(*share);
             mean += if kind.count > 0 {
                 i128::from(nominal(kind))
@@ -258,8 +156,9 @@ fn step(prices: &mut Prices, kinds: &[Kind], planned: &[i64], rule: &Rule) {
         }
         if have > 0 && mean > 0 {
             let factor = (mean << 30) / have;
-            for (iterate, kind) in prices.iterates.iter_mut().zip(kinds) {
-                iterate.bid = clamp(kind, scale(iterate.bid, factor, 30), rule.cap);
+            let all = prices.iterates.iter_mut().zip(kinds).zip(shares);
+            for ((iterate, kind), _) in all.filter(|(_, share)| **share > 0) {
+                iterate.bid = clamp(kind, scale(iterate.bid, factor, 30), rule);
             }
         }
     }
@@ -268,23 +167,33 @@ fn step(prices: &mut Prices, kinds: &[Kind], planned: &[i64], rule: &Rule) {
     }
 }
 
+/// Share of each kind among those that fit somewhere, 2^-32; 0 for others. What fits nowhere has
+/// no say in what the rest is worth.
+fn shares(demands: &[Demand], fits: impl Fn(&Kind) -> bool) -> Vec<i64> {
+    let weight = |demand: &Demand| match demand.weight > 0 && fits(&demand.kind) {
+        true => u128::from(demand.weight),
+        false => 0,
+    };
+    let weights: Vec<u128> = demands.iter().map(weight).collect();
+    let total: u128 = weights.iter().sum();
+    weights.iter().map(|weight| ((weight << 32) / total.max(1)) as i64).collect()
+}
+
+/// 1 − planned / need, no less than −`most`, 2^-16.
+fn miss(planned: i64, need: i128, most: i128) -> i64 {
+    let ratio = (i128::from(planned) << 16) / need.max(1);
+    ((1 << 16) - ratio).clamp(-most << 16, 1 << 16) as i64
+}
+
 fn scale(bid: i64, factor: i128, bits: u32) -> i64 {
     (i128::from(bid) * factor >> bits) as i64
 }
 
-/// The bid a kind starts with: its weight.
-fn nominal(kind: &Kind) -> i64 {
-    match kind.count {
-        0 => CPU_BID * i64::from(kind.cpu_milli),
-        n => (i64::from(kind.units) * i64::from(n) << 20) / 840,
-    }
-}
-
-fn clamp(kind: &Kind, bid: i64, cap: i64) -> i64 {
+fn clamp(kind: &Kind, bid: i64, rule: &Rule) -> i64 {
     let nominal = nominal(kind);
     match kind.count {
         0 => bid.clamp(nominal / 100, nominal * 8),
-        _ => bid.clamp(nominal / 20, nominal * cap),
+        _ => bid.clamp(nominal / FLOOR, nominal * rule.cap),
     }
 }
 
@@ -296,6 +205,28 @@ struct Node {
     free: usize,
     others: Vec<(Cell, u16)>,
     count: u32,
+}
+
+impl Node {
+    /// Whether one ask of `kind` fits, as far as pricing can tell.
+    fn fits(&self, tables: &Tables, kind: &Kind) -> bool {
+        if kind.cpu_milli > self.cpu_milli {
+            return false;
+        }
+        if kind.count == 0 {
+            return true;
+        }
+        let Some((board, part)) = self.board.and_then(|b| Some((b, kind.part_on(b)?))) else {
+            return false;
+        };
+        match part {
+            Part::Whole => self.free >= usize::from(kind.count),
+            part => {
+                let open = |cell: &Cell| tables.cells(board).takes(*cell, part);
+                self.free > 0 || self.others.iter().any(|(cell, _)| open(cell))
+            }
+        }
+    }
 }
 
 fn group_shapes(boards: &[Board], tables: &Tables, shapes: &[Shape]) -> Vec<Node> {
@@ -315,7 +246,7 @@ fn group_shapes(boards: &[Board], tables: &Tables, shapes: &[Shape]) -> Vec<Node
         for gpu in &shape.gpus {
             match *gpu {
                 Gpu::Free => node.free += 1,
-                Gpu::Shared { units, memory_mib } => {
+                Gpu::Shared { units, memory_mib, .. } => {
                     others.push(cells.shared(&boards[usize::from(board)], units, memory_mib));
                 }
                 Gpu::Cut(layout) => others.push(cells.cut(layout)),

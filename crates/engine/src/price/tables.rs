@@ -2,10 +2,12 @@
 
 use super::cells::{Board, Cell, Cells, Move};
 use super::kind::{BoardIx, Kind, Part};
+use cleave_model::lease::Sharing;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Points of the grid of CPU prices.
-pub const LANES: usize = 24;
+pub const LANES: usize = 16;
 
 /// One number for each CPU price of the grid.
 pub type Lanes = [i32; LANES];
@@ -23,7 +25,7 @@ pub const LAMBDA: Lanes = {
     let mut lane = 1;
     while lane < LANES {
         grid[lane] = (lambda_q8 + 128) >> 8;
-        lambda_q8 += lambda_q8 / 4;
+        lambda_q8 += lambda_q8 * 2 / 5;
         lane += 1;
     }
     grid
@@ -33,10 +35,10 @@ pub const LAMBDA: Lanes = {
 const MAX_CPU_MILLI: u32 = 150_000;
 
 /// Marks "no kind" and "no step" in traces.
-const NONE: u16 = u16::MAX;
+const NONE: i32 = -1;
 
 /// The state of one GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Gpu {
     /// Nobody uses it and it can be used in any way.
     Free,
@@ -46,17 +48,19 @@ pub enum Gpu {
         units: u32,
         /// Memory left in MiB.
         memory_mib: u32,
+        /// How the shares live together.
+        by: Sharing,
     },
     /// It is cut into instances: index in [`Board::layouts`].
     Cut(u16),
 }
 
 /// The best value that can be had, the CPU it uses, and the choice that starts it, per lane.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Best {
     value: Lanes,
     cpu: Lanes,
-    choice: [u16; LANES],
+    choice: Lanes,
 }
 
 impl Best {
@@ -66,16 +70,20 @@ impl Best {
         choice: [NONE; LANES],
     };
 
-    /// Takes `rest` plus `bid` where that is better than what it has.
-    fn improve(&mut self, rest: &Best, bid: &Best, choice: u16) {
+    /// Takes `rest` plus `bid` where that is better than what it has; whether it was, anywhere.
+    fn improve(&mut self, rest: &Best, bid: &Best, choice: i32) -> bool {
+        let mut any = 0;
         for lane in 0..LANES {
             let value = rest.value[lane] + bid.value[lane];
             let cpu = rest.cpu[lane] + bid.cpu[lane];
-            let better = value > self.value[lane];
-            self.value[lane] = if better { value } else { self.value[lane] };
-            self.cpu[lane] = if better { cpu } else { self.cpu[lane] };
-            self.choice[lane] = if better { choice } else { self.choice[lane] };
+            // All ones where better: a choice without branches, of which compilers make vectors.
+            let better = -i32::from(value > self.value[lane]);
+            any |= better;
+            self.value[lane] ^= (self.value[lane] ^ value) & better;
+            self.cpu[lane] ^= (self.cpu[lane] ^ cpu) & better;
+            self.choice[lane] ^= (self.choice[lane] ^ choice) & better;
         }
+        any != 0
     }
 }
 
@@ -88,8 +96,11 @@ struct Bid {
 }
 
 /// Boards whose GPUs are worth the same: equal cells and equal bids.
+#[derive(Debug)]
 struct Group {
-    cells: Cells,
+    /// A board of the group.
+    board: BoardIx,
+    cells: Arc<Cells>,
     /// Bids for each item of `cells.parts`.
     bids: Vec<Vec<Bid>>,
     /// Kinds that take two or more whole GPUs, by CPU.
@@ -115,13 +126,14 @@ struct Group {
 /// `V = min over λ of max(λ, lc)·cpu + Σ K + F`,
 /// where lc is the best price per core that work without GPUs bids. More of anything is never
 /// worth less.
+#[derive(Debug)]
 pub struct Tables {
     groups: Vec<Group>,
     group_of: Vec<u16>,
     max_gpus: usize,
     /// Kinds without GPUs by CPU, and the best price per core among those up to each.
     cpu_only: Vec<(u32, u16)>,
-    floors: Vec<(i32, u16)>,
+    floors: Vec<(i32, i32)>,
 }
 
 impl Tables {
@@ -135,14 +147,10 @@ impl Tables {
             cpu_only: Vec::new(),
             floors: Vec::new(),
         };
-        for (ix, board) in boards.iter().enumerate() {
-            let group = Group::new(board, ix as BoardIx, kinds);
-            let have = tables.groups.iter().position(|have| {
-                (&have.cells, &have.bids, &have.gangs) == (&group.cells, &group.bids, &group.gangs)
-            });
-            tables
-                .group_of
-                .push(have.unwrap_or(tables.groups.len()) as u16);
+        for ix in 0..boards.len() {
+            let group = Group::new(boards, ix as BoardIx, kinds, &tables.groups);
+            let have = tables.groups.iter().position(|have| have.worth_the_same(&group));
+            tables.group_of.push(have.unwrap_or(tables.groups.len()) as u16);
             if have.is_none() {
                 tables.groups.push(group);
             }
@@ -165,7 +173,7 @@ impl Tables {
         for (cpu, kind) in &self.cpu_only {
             let price = (bids[usize::from(*kind)] >> 8) / i64::from(*cpu);
             if price as i32 > floor.0 {
-                floor = (price as i32, *kind);
+                floor = (price as i32, i32::from(*kind));
             }
             self.floors.push(floor);
         }
@@ -213,7 +221,7 @@ impl Tables {
         &self.groups[usize::from(self.group_of[usize::from(board)])]
     }
 
-    fn floor(&self, cpu_milli: u32) -> (i32, u16) {
+    fn floor(&self, cpu_milli: u32) -> (i32, i32) {
         self.floors[self.cpu_only.partition_point(|(cpu, _)| *cpu <= cpu_milli)]
     }
 
@@ -225,7 +233,9 @@ impl Tables {
 }
 
 impl Group {
-    fn new(board: &Board, ix: BoardIx, kinds: &[Kind]) -> Group {
+    /// The group of one board; its cells are those of an equal board in `known`, if any.
+    fn new(boards: &[Board], board: BoardIx, kinds: &[Kind], known: &[Group]) -> Group {
+        let spec = &boards[usize::from(board)];
         let bid = |kind: usize, parts: u16| Bid {
             kind: kind as u16,
             cpu_milli: kinds[kind].cpu_milli / u32::from(parts),
@@ -233,7 +243,7 @@ impl Group {
         };
         let here = || {
             let kinds = kinds.iter().enumerate().filter(|(_, kind)| kind.count > 0);
-            kinds.filter_map(|(at, kind)| Some((at, kind, kind.part_on(ix)?)))
+            kinds.filter_map(|(at, kind)| Some((at, kind, kind.part_on(board)?)))
         };
         let is_gang = |kind: &Kind, part: Part| kind.count > 1 && part == Part::Whole;
         let mut parts: Vec<Part> = here()
@@ -260,10 +270,17 @@ impl Group {
         let mut gang_sizes: Vec<u16> = gangs.iter().map(|bid| bid.parts).collect();
         gang_sizes.sort_unstable();
         gang_sizes.dedup();
-        let cells = Cells::new(board, parts);
+        let equal = known.iter().find(|have| {
+            have.cells.parts == parts && boards[usize::from(have.board)] == *spec
+        });
+        let cells = match equal {
+            Some(have) => have.cells.clone(),
+            None => Arc::new(Cells::new(spec, parts)),
+        };
         let (items, one) = (Vec::new(), Vec::new());
         let (gang_best, free) = (Vec::new(), Vec::new());
         Group {
+            board,
             cells,
             bids,
             gangs,
@@ -276,24 +293,36 @@ impl Group {
         }
     }
 
+    fn worth_the_same(&self, other: &Group) -> bool {
+        let cells = Arc::ptr_eq(&self.cells, &other.cells) || self.cells == other.cells;
+        cells && self.bids == other.bids && self.gangs == other.gangs
+    }
+
     fn fill(&mut self, bids: &[i64], max_gpus: usize) {
         self.items.clear();
         for offers in &self.bids {
             let mut best = Best::NOTHING;
             for bid in offers {
-                best.improve(&Best::NOTHING, &lanes_of(bid, bids, bid.parts), bid.kind);
+                best.improve(&Best::NOTHING, &lanes_of(bid, bids, bid.parts), bid.kind.into());
             }
             self.items.push(best);
         }
         self.one.clear();
+        // A share that adds nothing where it just fits is never better than lesser shares.
+        let mut seen = vec![false; self.items.len()];
+        let mut useless = vec![false; self.items.len()];
         for moves in &self.cells.moves {
             let mut best = Best::NOTHING;
             for (choice, Move { item, next }) in moves.iter().enumerate() {
-                let bid = match *item {
-                    Move::NOTHING => &Best::NOTHING,
-                    item => &self.items[usize::from(item)],
-                };
-                best.improve(&self.one[usize::from(*next)], bid, choice as u16);
+                let rest = &self.one[usize::from(*next)];
+                let at = usize::from(*item);
+                if *item == Move::NOTHING {
+                    best.improve(rest, &Best::NOTHING, choice as i32);
+                } else if !useless[at] {
+                    let better = best.improve(rest, &self.items[at], choice as i32);
+                    useless[at] = !seen[at] && !better && self.cells.is_share(at);
+                    seen[at] = true;
+                }
             }
             self.one.push(best);
         }
@@ -312,7 +341,7 @@ impl Group {
             here[..sizes].copy_from_slice(&below[step * sizes..]);
             while let Some(bid) = gangs.next_if(|bid| bid.cpu_milli <= self.gang_cpu[step]) {
                 let size = self.gang_sizes.partition_point(|size| *size < bid.parts);
-                here[size].improve(&Best::NOTHING, &lanes_of(bid, bids, 1), bid.kind);
+                here[size].improve(&Best::NOTHING, &lanes_of(bid, bids, 1), bid.kind.into());
             }
         }
     }
@@ -331,7 +360,7 @@ impl Group {
                     if usize::from(*parts) <= free {
                         let rest = &self.free[from + free - usize::from(*parts)];
                         let bid = &self.gang_best[step * sizes + size];
-                        best.improve(rest, bid, size as u16);
+                        best.improve(rest, bid, size as i32);
                     }
                 }
                 self.free.push(best);
@@ -355,6 +384,7 @@ fn lanes_of(bid: &Bid, bids: &[i64], parts: u16) -> Best {
 }
 
 /// How often each kind would be placed if every node were filled as its value supposes.
+#[derive(Debug)]
 pub struct Supply<'a> {
     tables: &'a Tables,
     /// Planned placements of each kind, in 2^-16.
@@ -416,15 +446,20 @@ impl<'a> Supply<'a> {
             }
         }
         let cpu = cpu_milli as i32;
+        let mut all = i64::from(count) << 16;
         let mut other = lane;
         if used[lane] > cpu {
             while other + 1 < LANES && used[other] > cpu {
                 other += 1;
             }
+            if used[other] > cpu {
+                // The dearest λ still plans too much: fill only as many nodes as there is CPU for.
+                all = all * i64::from(cpu) / i64::from(used[other]);
+                lane = other;
+            }
         } else if lane > 0 && LAMBDA[lane] > floor {
             other = lane - 1;
         }
-        let all = i64::from(count) << 16;
         let gap = i64::from(used[other] - used[lane]);
         let share = match gap {
             0 => 0,
@@ -454,14 +489,14 @@ impl<'a> Supply<'a> {
     }
 
     /// Gives CPU, in 2^-16 milli-cores, to a kind without GPUs.
-    fn plan_cpu_only(&mut self, kind: u16, cpu_q16: i64) {
+    fn plan_cpu_only(&mut self, kind: i32, cpu_q16: i64) {
         let at = self
             .tables
             .cpu_only
             .iter()
-            .position(|(_, k)| *k == kind)
+            .position(|(_, k)| i32::from(*k) == kind)
             .unwrap_or(0);
-        self.planned[usize::from(kind)] += cpu_q16 / i64::from(self.tables.cpu_only[at].0);
+        self.planned[kind as usize] += cpu_q16 / i64::from(self.tables.cpu_only[at].0);
     }
 
     /// Follows the best choices of all that was added down to nothing; returns the plan.
@@ -486,9 +521,9 @@ impl<'a> Supply<'a> {
                             self.free[ix][at - 1][lane] += flow;
                         }
                         size => {
-                            let size = usize::from(size);
+                            let size = size as usize;
                             let kind = group.gang_best[step * sizes + size].choice[lane];
-                            self.planned[usize::from(kind)] += flow;
+                            self.planned[kind as usize] += flow;
                             let parts = usize::from(group.gang_sizes[size]);
                             self.free[ix][at - parts][lane] += flow;
                         }
@@ -502,7 +537,7 @@ impl<'a> Supply<'a> {
                     if flow == 0 || choice == NONE {
                         continue;
                     }
-                    let Move { item, next } = group.cells.moves[at][usize::from(choice)];
+                    let Move { item, next } = group.cells.moves[at][choice as usize];
                     self.cells[ix][usize::from(next)][lane] += flow;
                     if item == Move::NOTHING {
                         continue;
@@ -512,9 +547,9 @@ impl<'a> Supply<'a> {
                         let bids = &group.bids[usize::from(item)];
                         let parts = bids
                             .iter()
-                            .find(|bid| bid.kind == kind)
+                            .find(|bid| i32::from(bid.kind) == kind)
                             .map_or(1, |b| b.parts);
-                        self.planned[usize::from(kind)] += flow / i64::from(parts);
+                        self.planned[kind as usize] += flow / i64::from(parts);
                     }
                 }
             }

@@ -80,8 +80,7 @@ pub(super) fn rules(state: &State) -> Result<(), Broken> {
                 slot.leases.first().expect("more are listed").clone(),
             ));
         }
-        let mut fresh = NodeBooks::new(books.node.clone(), &state.boards);
-        fresh.gpus.iter_mut().for_each(|gpu| gpu.sick = false);
+        let mut fresh = books.emptied();
         let settled = leases.iter().filter(|lease| {
             let worker = &state.work[&lease.worker.workload].workers[lease.worker.index as usize];
             !worker.is_contested()

@@ -259,11 +259,15 @@ impl State {
             self.asks.arrived(ask, u64::from(group.workers));
         }
         let class = self.classes.join(spec, &asks);
+        // A name may be used again while hands still remember its earlier attempts. Every attempt
+        // takes a batch, so counting goes on above them.
+        let mut unused = Worker::default();
+        unused.past.attempt = u32::try_from(self.number).unwrap_or(u32::MAX);
         let work = Work {
             spec: Arc::new(spec.clone()),
             class,
             asks,
-            workers: vec![Worker::default(); workers],
+            workers: vec![unused; workers],
             cancelled: false,
         };
         self.waiting.insert(work.turn());
@@ -568,7 +572,9 @@ impl State {
             match after {
                 After::Exit(exit @ (Exit::Done | Exit::Error(_))) => past.finished = Some(exit),
                 After::Exit(Exit::Evicted | Exit::Lost) | After::Withdrawn => {}
-                After::Failure(_) => {
+                // Nothing was tried: the order came to nothing on its way.
+                After::Failure(Failure::Stale | Failure::NodeGone) => {}
+                After::Failure(Failure::Cut(_) | Failure::Start) => {
                     past.failures += 1;
                     past.not_before = now + back_off(first, longest, past.failures);
                 }

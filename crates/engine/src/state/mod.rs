@@ -31,7 +31,7 @@ use cleave_model::{
     policy::Policy,
     prices::Prices,
     queue::Queue,
-    verdict::Verdict,
+    verdict::{Reason, Verdict},
 };
 use std::{
     cmp::Reverse,
@@ -258,9 +258,14 @@ impl State {
     /// What is said of a workload; `None` before anything was.
     pub fn verdict(&self, name: &str) -> Option<&Verdict> {
         const PLACED: Verdict = Verdict::Placed;
+        const BACK_OFF: Verdict = Verdict::Not(Reason::BackOff);
         let work = self.work.get(name)?;
-        if work.missing() == 0 {
+        let mut missing = work.workers.iter().filter(|worker| worker.is_missing()).peekable();
+        if missing.peek().is_none() {
             return Some(&PLACED);
+        }
+        if missing.any(|worker| worker.past.not_before > self.now) {
+            return Some(&BACK_OFF);
         }
         self.class_verdict(work.class)
     }
@@ -278,6 +283,11 @@ impl State {
     /// Every distinct ask so far in the order of their contents, with how often it arrived.
     pub fn asks(&self) -> impl Iterator<Item = (AskIx, &Arc<Ask>, u64)> {
         self.asks.sorted()
+    }
+
+    /// How many distinct asks there have been.
+    pub fn ask_count(&self) -> usize {
+        self.asks.len()
     }
 
     /// How many workers have arrived so far.

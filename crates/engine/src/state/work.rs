@@ -106,13 +106,14 @@ impl Work {
         })
     }
 
-    /// It holds something, but some group has fewer live workers than its minimum.
+    /// It is wanted and holds something, but some group has fewer live workers than its minimum.
     pub fn is_ailing(&self) -> bool {
         let holds = self
             .workers
             .iter()
             .any(|w| w.lease.is_some() && w.is_live());
-        holds
+        !self.cancelled
+            && holds
             && self.groups().any(|(ix, _, workers)| {
                 let live = workers.iter().filter(|worker| worker.is_live()).count();
                 live < self.spec.groups[ix].min as usize
@@ -184,6 +185,10 @@ impl Asks {
             let (ask, count) = &self.all[ix.0 as usize];
             (ix, ask, *count)
         })
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
     }
 
     pub fn arrivals(&self) -> u64 {

@@ -193,7 +193,11 @@ impl<'de> Form<'de> for GpuSet {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
         let from: u8 = from.parse().map_err(|_| fail())?;
         let to: u8 = to.parse().map_err(|_| fail())?;
-        if from > to { Err(fail()) } else { Ok(Self((from..=to).collect())) }
+        if from > to {
+            Err(fail())
+        } else {
+            Ok(Self((from..=to).collect()))
+        }
     }
     fn list<A: de::SeqAccess<'de>>(seq: A) -> Result<Self, A::Error> {
         Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Self)
@@ -253,4 +257,3 @@ pub(crate) struct Amounts {
     /// Host memory.
     pub memory: Key<Memory>,
 }
-

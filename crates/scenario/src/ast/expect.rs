@@ -74,7 +74,9 @@ impl FromStr for When {
         if text == "end" {
             return Ok(Self::End);
         }
-        text.parse::<Duration>().map(|d| Self::At(d.0)).map_err(|e| format!("{e}; or `end`"))
+        text.parse::<Duration>()
+            .map(|d| Self::At(d.0))
+            .map_err(|e| format!("{e}; or `end`"))
     }
 }
 
@@ -127,7 +129,11 @@ pub(crate) struct WhichKeys {
 impl<'de> Form<'de> for Which {
     const WHAT: &'static str = "names, `none`, or a mapping such as {exactly: 1, among: [a, b]}";
     fn scalar<E: de::Error>(text: &str) -> Result<Self, E> {
-        if text == "none" { Ok(Self::None) } else { Many::scalar(text).map(Self::All) }
+        if text == "none" {
+            Ok(Self::None)
+        } else {
+            Many::scalar(text).map(Self::All)
+        }
     }
     fn list<A: de::SeqAccess<'de>>(seq: A) -> Result<Self, A::Error> {
         Many::list(seq).map(Self::All)
@@ -182,7 +188,9 @@ pub(crate) struct Bounds {
 impl<'de> Form<'de> for Count {
     const WHAT: &'static str = "a number, or a mapping such as {at-most: 2}";
     fn scalar<E: de::Error>(text: &str) -> Result<Self, E> {
-        let n = text.parse().map_err(|_| E::custom(format!("`{text}` is not {}", Self::WHAT)))?;
+        let n = text
+            .parse()
+            .map_err(|_| E::custom(format!("`{text}` is not {}", Self::WHAT)))?;
         Ok(Self { least: n, most: n })
     }
     fn map<A: de::MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
@@ -190,7 +198,10 @@ impl<'de> Form<'de> for Count {
         if bounds.at_least.get().is_none() && bounds.at_most.get().is_none() {
             return Err(de::Error::custom("says nothing: give at-least or at-most"));
         }
-        Ok(Self { least: bounds.at_least.or(0), most: bounds.at_most.or(u64::MAX) })
+        Ok(Self {
+            least: bounds.at_least.or(0),
+            most: bounds.at_most.or(u64::MAX),
+        })
     }
 }
 
@@ -205,7 +216,11 @@ pub(crate) enum Pending {
 impl<'de> Form<'de> for Pending {
     const WHAT: &'static str = "names, `none`, or a mapping of names to reasons";
     fn scalar<E: de::Error>(text: &str) -> Result<Self, E> {
-        if text == "none" { Ok(Self::None) } else { Many::scalar(text).map(Self::Names) }
+        if text == "none" {
+            Ok(Self::None)
+        } else {
+            Many::scalar(text).map(Self::Names)
+        }
     }
     fn list<A: de::SeqAccess<'de>>(seq: A) -> Result<Self, A::Error> {
         Many::list(seq).map(Self::Names)
@@ -275,7 +290,10 @@ macro_rules! form {
 }
 
 form!(Which, |g| {
-    let (names, keys) = (g.subschema_for::<Many<String>>(), g.subschema_for::<WhichKeys>());
+    let (names, keys) = (
+        g.subschema_for::<Many<String>>(),
+        g.subschema_for::<WhichKeys>(),
+    );
     json_schema!({"anyOf": [names, keys]})
 });
 form!(CountOrNames, |g| {
@@ -292,6 +310,9 @@ form!(Pending, |g| {
     json_schema!({"anyOf": [names, {"type": "object", "additionalProperties": reason}]})
 });
 form!(Whereabouts, |g| {
-    let (names, keys) = (g.subschema_for::<Many<String>>(), g.subschema_for::<WhereKeys>());
+    let (names, keys) = (
+        g.subschema_for::<Many<String>>(),
+        g.subschema_for::<WhereKeys>(),
+    );
     json_schema!({"anyOf": [names, keys]})
 });

@@ -16,12 +16,24 @@ use serde::Deserialize;
 /// They are refused by name until what they ask for exists.
 pub(crate) const LATER: &[(&str, &[&str])] = &[
     ("nodes", &["offers", "pools", "prices", "calendar"]),
-    ("isolation-default", &["placement", "reclaim", "consolidate", "rules", "protect"]),
+    (
+        "isolation-default",
+        &["placement", "reclaim", "consolidate", "rules", "protect"],
+    ),
     ("board", &["offer", "boot"]),
     ("parent", &["budget"]),
     (
         "groups",
-        &["topology", "checkpoint", "duty", "keep", "budget", "deadline", "grace", "wake"],
+        &[
+            "topology",
+            "checkpoint",
+            "duty",
+            "keep",
+            "budget",
+            "deadline",
+            "grace",
+            "wake",
+        ],
     ),
     ("cancel", &["notice", "signal", "drain", "price", "policy"]),
 ];
@@ -47,7 +59,7 @@ pub(crate) struct File {
     pub boards: Vec<cluster::Board>,
     /// How long things take in a simulation.
     #[serde(default)]
-    pub latency: Latency,
+    pub latency: Option<Latency>,
     /// Machines.
     #[serde(default)]
     pub nodes: Vec<cluster::Node>,
@@ -96,7 +108,7 @@ pub(crate) struct Policy {
     pub quarantine_after: Key<u32>,
 }
 
-/// How long things take in a simulation.
+/// How long things take on the nodes of a simulation; without it everything is done at once.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Latency {

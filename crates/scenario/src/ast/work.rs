@@ -222,7 +222,9 @@ impl Gpu {
         if units < gpu && units > 0 {
             Ok(Self::Share(units as u32))
         } else if units % gpu == 0 {
-            u32::try_from(units / gpu).map(Self::Whole).map_err(|_| fail())
+            u32::try_from(units / gpu)
+                .map(Self::Whole)
+                .map_err(|_| fail())
         } else {
             Err(format!(
                 "`{text}` is neither whole GPUs nor a part of one: for parts of several write \
@@ -289,20 +291,29 @@ fn or_level(schema: &mut Schema) {
 
 /// A level read from a short form, whose place is put in by whoever holds it.
 fn short_level(text: &str) -> At<String> {
-    At { value: text.into(), place: NOWHERE }
+    At {
+        value: text.into(),
+        place: NOWHERE,
+    }
 }
 
 impl Single for Apart {
     const WHAT: &'static str = "a level such as host, or a mapping with level and from";
     fn from_scalar(text: &str) -> Result<Self, String> {
-        Ok(Self { level: short_level(text), from: Key::default() })
+        Ok(Self {
+            level: short_level(text),
+            from: Key::default(),
+        })
     }
 }
 
 impl Single for Near {
     const WHAT: &'static str = "a level such as host, or a mapping with level and to";
     fn from_scalar(text: &str) -> Result<Self, String> {
-        Ok(Self { level: short_level(text), to: Key::default() })
+        Ok(Self {
+            level: short_level(text),
+            to: Key::default(),
+        })
     }
 }
 

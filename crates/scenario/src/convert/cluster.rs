@@ -1,13 +1,12 @@
 //! What there is: boards, nodes, queues, topology.
 
-use super::{Converter, Known, unknown};
+use super::{Converter, Known};
 use crate::ast::{File, cluster};
-use crate::place::{At, Key, Place, Problem};
+use crate::place::{At, Key, Place};
 use crate::quantity::{Cpu, Memory};
 use crate::range::Names;
 use cleave_model::{
     Name,
-    board::{Board, Engines, ModeChange, Profile, ProfileName},
     node::{LinkLevel, Node},
     queue::{Amounts, Queue},
 };
@@ -17,118 +16,55 @@ use std::collections::{BTreeMap, BTreeSet};
 const PODS: u32 = 110;
 
 impl Converter {
-    /// Puts the file's boards into the catalogue.
-    pub(super) fn boards(&mut self, boards: &[cluster::Board]) -> Vec<Board> {
-        let mut known = Known::new();
-        let mut made = Vec::new();
-        for keys in boards {
-            let place = keys.name.place;
-            let Some(name) = self.name(place, &keys.name.value) else { continue };
-            if !Self::define(self, &mut known, "board", &name, place) {
-                continue;
-            }
-            let board = self.board(keys);
-            if self.take(place, self.catalogue.clone().insert(board.clone())).is_some() {
-                self.catalogue.insert(board.clone()).expect("it went in a moment ago");
-                made.push(board);
-            }
-        }
-        made.sort_by(|a, b| a.name.cmp(&b.name));
-        made
-    }
-
-    fn board(&mut self, keys: &cluster::Board) -> Board {
-        let units = keys.units.or(1);
-        let name = keys.name.value.clone();
-        let profiles: Vec<_> = keys.profiles.iter().zip(0u16..).collect();
-        let profiles = profiles.into_iter().map(|(p, at)| self.profile(p, at)).collect();
-        let mode = match keys.profiles.is_empty() {
-            true => ModeChange::Never,
-            false => ModeChange::Live,
-        };
-        Board {
-            family: keys.family.get().unwrap_or(&name).clone(),
-            name,
-            aliases: keys.aliases.clone(),
-            memory_mib: self.mib(keys.memory.place, keys.memory.value),
-            units,
-            compute: keys.compute.or(units),
-            engines: engines(keys.engines),
-            mode_change: keys.mode_change.or(mode),
-            profiles,
-        }
-    }
-
-    fn profile(&mut self, keys: &cluster::Profile, at: u16) -> Profile {
-        let name = &keys.name.value;
-        let compute = ProfileName::parse(name).map_or(1, |parts| parts.compute);
-        let size = keys.size.or(1);
-        let mut starts = keys.starts.value.clone();
-        starts.sort_unstable();
-        // The earliest start clear of the last instance packs the most.
-        let (mut most, mut clear) = (0u8, 0u8);
-        for &start in &starts {
-            if start >= clear {
-                (most, clear) = (most.saturating_add(1), start.saturating_add(size));
-            }
-        }
-        Profile {
-            name: name.clone(),
-            compute,
-            size,
-            memory_mib: self.mib(keys.memory.place, keys.memory.value),
-            starts,
-            max: keys.max.or(most),
-            engines: engines(keys.engines),
-            gi_profile: keys.gi_profile.or(at),
-            sm: keys.sm.get().copied(),
-        }
-    }
-
-    /// GPU memory in MiB, rounded up.
-    pub(super) fn mib(&mut self, place: Place, memory: Memory) -> u32 {
-        match u32::try_from(memory.mib()) {
-            Ok(mib) if mib > 0 => mib,
-            _ => {
-                self.fail(place, format!("{memory} is no memory of a GPU: write like 80GiB"));
-                1
-            }
-        }
-    }
-
-    /// Makes all nodes, those of events included, and returns those there from the start.
-    pub(super) fn cluster(&mut self, file: &File) -> Vec<Node> {
+    /// Makes all nodes, those of events included.
+    pub(super) fn cluster(&mut self, file: &File) {
         let mut known = Known::new();
         for keys in &file.nodes {
             self.nodes_of(keys, &mut known);
         }
-        let nodes = self.nodes.values().cloned().collect();
         for event in &file.events {
             if let Some(keys) = event.add_node.get() {
-                self.nodes_of(keys, &mut known);
+                let made = self.nodes_of(keys, &mut known);
+                self.later.extend(made);
             }
         }
-        nodes
     }
 
-    fn nodes_of(&mut self, keys: &cluster::Node, known: &mut Known) {
+    /// Makes the nodes of one entry and returns their names.
+    fn nodes_of(&mut self, keys: &cluster::Node, known: &mut Known) -> Vec<Name> {
         let place = keys.name.place;
-        let Some(names) = self.names(place, &keys.name.value) else { return };
+        let mut made = Vec::new();
+        let Some(names) = self.names(place, &keys.name.value) else {
+            return made;
+        };
         let gpus = self.gpus(keys);
-        let links = keys.links.iter().filter_map(|link| self.link(link, gpus.len())).collect();
+        let links = keys
+            .links
+            .iter()
+            .filter_map(|link| self.link(link, gpus.len()))
+            .collect();
         let mut labels = Vec::new();
         for (key, at) in &keys.labels {
             let key = self.name(at.place, key);
             let value = self.take(at.place, Names::template(&at.value));
-            let (Some(key), Some(value)) = (key, value) else { continue };
+            let (Some(key), Some(value)) = (key, value) else {
+                continue;
+            };
             if value.most_value() > names.ranges() {
                 let most = names.ranges();
-                self.fail(at.place, format!("the node's name has {most} ranges: use `$n` up to it"));
+                self.fail(
+                    at.place,
+                    format!("the node's name has {most} ranges: use `$n` up to it"),
+                );
                 continue;
             }
             labels.push((key, value, at.place));
         }
-        let taints = keys.taints.iter().filter_map(|at| self.name(at.place, &at.value)).collect();
+        let taints = keys
+            .taints
+            .iter()
+            .filter_map(|at| self.name(at.place, &at.value))
+            .collect();
         let pool = keys.pool.at().map(|at| self.name(at.place, &at.value));
         let model = Node {
             name: Name::new("n").expect("a letter is a name"),
@@ -140,21 +76,33 @@ impl Converter {
             links,
             labels: BTreeMap::new(),
             taints,
-            pool: pool.flatten().unwrap_or_else(|| Name::new("on-demand").expect("a name")),
+            pool: pool
+                .flatten()
+                .unwrap_or_else(|| Name::new("on-demand").expect("a name")),
         };
         for i in 0..names.count() {
             let values = names.values(i);
-            let Some(name) = self.name(place, &names.nth(i, &[])) else { return };
+            let Some(name) = self.name(place, &names.nth(i, &[])) else {
+                break;
+            };
             if !Self::define(self, known, "node", &name, place) {
-                return;
+                break;
             }
-            let mut node = Node { name: name.clone(), ..model.clone() };
+            let mut node = Node {
+                name: name.clone(),
+                ..model.clone()
+            };
             for (key, value, place) in &labels {
-                let Some(value) = self.name(*place, &value.nth(i, &values)) else { return };
+                let Some(value) = self.name(*place, &value.nth(i, &values)) else {
+                    return made;
+                };
                 node.labels.insert(key.clone(), value);
             }
+            made.push(name.clone());
             self.nodes.insert(name, node);
         }
+        self.labels.extend(labels.into_iter().map(|(key, ..)| key));
+        made
     }
 
     /// The board of each GPU.
@@ -162,56 +110,62 @@ impl Converter {
         match (keys.gpus.at(), keys.board.at()) {
             (None, None) => Vec::new(),
             (None, Some(board)) => {
-                self.fail(board.place, "`board` says nothing without `gpus`, as in gpus: 8");
+                self.fail(
+                    board.place,
+                    "`board` says nothing without `gpus`, as in gpus: 8",
+                );
                 Vec::new()
             }
-            (Some(At { value: cluster::Gpus::Each(each), .. }), None) => {
-                each.iter().filter_map(|at| self.exact_board(at)).collect()
-            }
-            (Some(At { value: cluster::Gpus::Each(_), place }), Some(board)) => {
+            (
+                Some(At {
+                    value: cluster::Gpus::Each(each),
+                    ..
+                }),
+                None,
+            ) => each.iter().filter_map(|at| self.exact_board(at)).collect(),
+            (
+                Some(At {
+                    value: cluster::Gpus::Each(_),
+                    place,
+                }),
+                Some(board),
+            ) => {
                 let other = board.place;
-                self.fail(*place, format!("the list names the boards, and so does {other}: keep one"));
+                self.fail(
+                    *place,
+                    format!("the list names the boards, and so does {other}: keep one"),
+                );
                 Vec::new()
             }
-            (Some(At { value: cluster::Gpus::Count(0), .. }), None) => Vec::new(),
-            (Some(At { value: cluster::Gpus::Count(n), place }), None) => {
+            (
+                Some(At {
+                    value: cluster::Gpus::Count(0),
+                    ..
+                }),
+                None,
+            ) => Vec::new(),
+            (
+                Some(At {
+                    value: cluster::Gpus::Count(n),
+                    place,
+                }),
+                None,
+            ) => {
                 let way = format!("{n} GPUs of what? add `board: H100-80GB-SXM` or the like");
                 self.fail(*place, way);
                 Vec::new()
             }
-            (Some(At { value: cluster::Gpus::Count(n), .. }), Some(board)) => {
+            (
+                Some(At {
+                    value: cluster::Gpus::Count(n),
+                    ..
+                }),
+                Some(board),
+            ) => {
                 let board = self.exact_board(board);
                 board.map_or_else(Vec::new, |board| vec![board; usize::from(*n)])
             }
         }
-    }
-
-    /// The canonical name of exactly one board.
-    fn exact_board(&mut self, at: &At<String>) -> Option<Name> {
-        if let Ok(id) = self.catalogue.find(&at.value) {
-            let name = self.catalogue.board(id).name.clone();
-            return self.name(at.place, &name);
-        }
-        let ids = self.catalogue.answering(&at.value);
-        let family: Vec<_> = ids.map(|id| self.catalogue.board(id).name.clone()).collect();
-        let message = if family.is_empty() {
-            let all: Vec<_> = self.board_names();
-            unknown("board", &at.value, all.iter().map(String::as_str))
-        } else {
-            format!("`{}` is a family of boards: write one of {}", at.value, family.join(", "))
-        };
-        self.fail(at.place, message);
-        None
-    }
-
-    /// Names, aliases and families of all boards.
-    pub(super) fn board_names(&self) -> Vec<String> {
-        let boards = self.catalogue.ids().map(|id| self.catalogue.board(id));
-        let names = boards.flat_map(|b| {
-            [&b.name, &b.family].into_iter().chain(&b.aliases).cloned().collect::<Vec<_>>()
-        });
-        let mut seen = BTreeSet::new();
-        names.filter(|name| seen.insert(name.clone())).collect()
     }
 
     fn link(&mut self, link: &cluster::Link, gpus: usize) -> Option<LinkLevel> {
@@ -220,7 +174,10 @@ impl Converter {
         for group in &link.groups.value {
             for &gpu in &group.value.0 {
                 if usize::from(gpu) >= gpus {
-                    self.fail(group.place, format!("there is no GPU {gpu}: the node has {gpus}"));
+                    self.fail(
+                        group.place,
+                        format!("there is no GPU {gpu}: the node has {gpus}"),
+                    );
                     return None;
                 }
                 if !seen.insert(gpu) {
@@ -229,12 +186,20 @@ impl Converter {
                 }
             }
         }
-        let groups = link.groups.value.iter().map(|group| group.value.0.clone()).collect();
+        let groups = link
+            .groups
+            .value
+            .iter()
+            .map(|group| group.value.0.clone())
+            .collect();
         Some(LinkLevel { name, groups })
     }
 
     fn price(&mut self, keys: &cluster::Node, gpus: u64) -> Option<u64> {
-        let At { value: price, place } = keys.price.at()?;
+        let At {
+            value: price,
+            place,
+        } = keys.price.at()?;
         if price.per_gpu {
             return Some(price.micros);
         }
@@ -249,7 +214,10 @@ impl Converter {
                 None
             }
             None => {
-                self.fail(*place, "only nodes with GPUs have a price so far: leave it out");
+                self.fail(
+                    *place,
+                    "only nodes with GPUs have a price so far: leave it out",
+                );
                 None
             }
         }
@@ -261,13 +229,21 @@ impl Converter {
         let mut parents = Vec::new();
         for keys in queues {
             let place = keys.name.place;
-            let Some(names) = self.names(place, &keys.name.value) else { continue };
+            let Some(names) = self.names(place, &keys.name.value) else {
+                continue;
+            };
             for name in names.all() {
-                let Some(name) = self.name(place, &name) else { break };
+                let Some(name) = self.name(place, &name) else {
+                    break;
+                };
                 if !Self::define(self, &mut known, "queue", &name, place) {
                     break;
                 }
-                parents.extend(keys.parent.at().map(|parent| (name.clone(), parent.clone())));
+                parents.extend(
+                    keys.parent
+                        .at()
+                        .map(|parent| (name.clone(), parent.clone())),
+                );
                 let queue = Queue {
                     name: name.clone(),
                     parent: None,
@@ -293,7 +269,10 @@ impl Converter {
             }
             if above.is_some() {
                 let place = known[name];
-                self.fail(place, format!("queue `{name}` stands above itself: check its parents"));
+                self.fail(
+                    place,
+                    format!("queue `{name}` stands above itself: check its parents"),
+                );
                 break;
             }
         }
@@ -302,8 +281,14 @@ impl Converter {
             known.insert(name.clone(), Place { line: 1, column: 1 });
             let none = Amounts::default();
             let (quota, limit) = (none, none);
-            let default =
-                Queue { name: name.clone(), parent: None, quota, limit, weight: 1, priority: 0 };
+            let default = Queue {
+                name: name.clone(),
+                parent: None,
+                quota,
+                limit,
+                weight: 1,
+                priority: 0,
+            };
             made.insert(name, default);
         }
         self.known_queues = known;
@@ -315,16 +300,17 @@ impl Converter {
         let mut known = Known::new();
         let mut levels = Vec::new();
         for at in file.topology.get().into_iter().flatten() {
-            let Some(level) = self.name(at.place, &at.value) else { continue };
+            let Some(level) = self.name(at.place, &at.value) else {
+                continue;
+            };
             if levels.last().is_some_and(|last| *last == "host") {
                 self.fail(at.place, "`host` is the narrowest level: write it last");
             }
             if !Self::define(self, &mut known, "level", &level, at.place) {
                 continue;
             }
-            if level != "host" && !self.nodes.values().any(|n| n.labels.contains_key(&level)) {
-                let message = format!("no node has the label `{level}`");
-                self.warnings.push(Problem { place: at.place, message });
+            if level != "host" && !self.labels.contains(&level) {
+                self.warn(at.place, format!("no node has the label `{level}`"));
             }
             levels.push(level);
         }
@@ -338,16 +324,15 @@ impl Converter {
 
 /// A quota above the limit can't be meant.
 fn over_limit(c: &mut Converter, keys: &cluster::Queue) {
-    fn check<T: Copy + Ord + std::fmt::Display>(
-        c: &mut Converter,
-        quota: &Key<T>,
-        limit: &Key<T>,
-    ) {
+    fn check<T: Copy + Ord + std::fmt::Display>(c: &mut Converter, quota: &Key<T>, limit: &Key<T>) {
         if let (Some(quota), Some(limit)) = (quota.at(), limit.at())
             && quota.value > limit.value
         {
             let (q, l) = (quota.value, limit.value);
-            let message = format!("a quota of {q} is above the limit of {l} at {}", limit.place);
+            let message = format!(
+                "a quota of {q} is above the limit of {l} at {}",
+                limit.place
+            );
             c.fail(quota.place, message);
         }
     }
@@ -362,9 +347,4 @@ fn amounts(keys: &cluster::Amounts) -> Amounts {
         cpu_milli: keys.cpu.get().map(|v| v.0),
         memory_bytes: keys.memory.get().map(|v| v.0),
     }
-}
-
-fn engines(keys: cluster::Engines) -> Engines {
-    let cluster::Engines { decoders, encoders, jpegs, flows } = keys;
-    Engines { decoders, encoders, jpegs, flows }
 }

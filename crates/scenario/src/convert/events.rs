@@ -14,7 +14,11 @@ type Read<'a> = dyn Fn(&mut Converter, Place, &str) -> Vec<Happening> + 'a;
 impl Converter {
     /// Everything that happens beyond submissions, by time, then in the order of kinds and names.
     pub(super) fn events(&mut self, events: &[Event]) -> Vec<Timed> {
-        let nodes = self.nodes.keys().map(|n| (n.clone(), Place { line: 1, column: 1 })).collect();
+        let nodes = self
+            .nodes
+            .keys()
+            .map(|n| (n.clone(), Place { line: 1, column: 1 }))
+            .collect();
         let mut timed = Vec::new();
         for keys in events {
             self.event(keys, &nodes, &mut timed);
@@ -29,7 +33,9 @@ impl Converter {
         if let Some(node) = keys.add_node.get() {
             kinds += 1;
             if let Ok(names) = Names::read(&node.name.value) {
-                let added = names.all().filter_map(|name| self.nodes.get(name.as_str()).cloned());
+                let added = names
+                    .all()
+                    .filter_map(|name| self.nodes.get(name.as_str()).cloned());
                 happens.extend(added.map(Happening::AddNode));
             }
         }
@@ -42,7 +48,10 @@ impl Converter {
         };
         let node = |make: fn(Name) -> Happening| {
             move |c: &mut Self, place: Place, text: &str| {
-                c.refer(place, "node", text, nodes).into_iter().map(make).collect()
+                c.refer(place, "node", text, nodes)
+                    .into_iter()
+                    .map(make)
+                    .collect()
             }
         };
         each(self, &keys.node_down, &node(Happening::NodeDown));
@@ -51,20 +60,29 @@ impl Converter {
         each(self, &keys.uncordon, &node(Happening::Uncordon));
         let gpu = |make: fn(Name, u8) -> Happening| {
             move |c: &mut Self, place: Place, text: &str| {
-                c.gpus_called(place, text).into_iter().map(|(n, i)| make(n, i)).collect()
+                c.gpus_called(place, text)
+                    .into_iter()
+                    .map(|(n, i)| make(n, i))
+                    .collect()
             }
         };
         each(self, &keys.gpu_down, &gpu(Happening::GpuDown));
         each(self, &keys.gpu_up, &gpu(Happening::GpuUp));
         let worker = |make: fn(Name, Option<u32>) -> Happening| {
             move |c: &mut Self, place: Place, text: &str| {
-                c.workers_called(place, text).into_iter().map(|(n, i)| make(n, i)).collect()
+                c.workers_called(place, text)
+                    .into_iter()
+                    .map(|(n, i)| make(n, i))
+                    .collect()
             }
         };
         each(self, &keys.finish, &worker(Happening::Finish));
         each(self, &keys.fail, &worker(Happening::Fail));
         each(self, &keys.cancel, &|c, place, text| {
-            c.workloads_called(place, text).into_iter().map(Happening::Cancel).collect()
+            c.workloads_called(place, text)
+                .into_iter()
+                .map(Happening::Cancel)
+                .collect()
         });
         if kinds != 1 {
             let message = "an event is a time and exactly one thing that happens, such as submit, \
@@ -79,9 +97,8 @@ impl Converter {
     /// Nothing ends before it is submitted.
     fn check_submitted(&mut self, place: Place, at: Millis, happens: &[Happening]) {
         for what in happens {
-            let (Happening::Cancel(name)
-            | Happening::Finish(name, _)
-            | Happening::Fail(name, _)) = what
+            let (Happening::Cancel(name) | Happening::Finish(name, _) | Happening::Fail(name, _)) =
+                what
             else {
                 continue;
             };
@@ -103,7 +120,11 @@ impl Converter {
         });
         match worker {
             Some(worker) if !self.workloads.contains_key(text) => vec![worker],
-            _ => self.workloads_called(place, text).into_iter().map(|n| (n, None)).collect(),
+            _ => self
+                .workloads_called(place, text)
+                .into_iter()
+                .map(|n| (n, None))
+                .collect(),
         }
     }
 
@@ -116,11 +137,19 @@ impl Converter {
 
     /// GPUs written as `n0/3`, with ranges.
     pub(super) fn gpus_called(&mut self, place: Place, text: &str) -> Vec<(Name, u8)> {
-        let Some(names) = self.names(place, text) else { return Vec::new() };
+        let Some(names) = self.names(place, text) else {
+            return Vec::new();
+        };
         let mut gpus = Vec::new();
+        if !self.spend(place, names.count()) {
+            return gpus;
+        }
         for name in names.all() {
             let Some((node, gpu)) = name.rsplit_once('/') else {
-                self.fail(place, format!("`{name}` is no GPU: write node/index, as in n0/3"));
+                self.fail(
+                    place,
+                    format!("`{name}` is no GPU: write node/index, as in n0/3"),
+                );
                 return gpus;
             };
             let Some(node) = self.nodes.get(node) else {

@@ -7,19 +7,29 @@ use crate::ast::expect::{
 use crate::forms::Many;
 use crate::place::{At, Key, Place};
 use crate::quantity::{GpuAmount, Memory};
-use crate::read::meant;
-use crate::scenario::{Check, Demand, Expect, Holding, ReasonCode, Set, Whereabouts};
-use cleave_model::{Name, board::ProfileName, verdict::Reason};
-use serde_json::{Value, json};
+use crate::reason::reason_code;
+use crate::scenario::{Check, Demand, Expect, Holding, Set, Whereabouts};
+use cleave_model::{Name, board::ProfileName};
 use std::collections::BTreeMap;
 
 impl Converter {
     /// All expectations by time, each list in the order of the file.
     pub(super) fn expects(&mut self, expects: &[ast::Expect], topology: &[Name]) -> Vec<Expect> {
-        let nodes = self.nodes.keys().map(|n| (n.clone(), Place { line: 1, column: 1 })).collect();
+        let nodes = self
+            .nodes
+            .keys()
+            .map(|n| (n.clone(), Place { line: 1, column: 1 }))
+            .collect();
         let known = std::mem::take(&mut self.known_workloads);
-        let names = Names { workloads: &known, nodes: &nodes, topology };
-        let mut made: Vec<_> = expects.iter().filter_map(|e| self.expect(e, &names)).collect();
+        let names = Names {
+            workloads: &known,
+            nodes: &nodes,
+            topology,
+        };
+        let mut made: Vec<_> = expects
+            .iter()
+            .filter_map(|e| self.expect(e, &names))
+            .collect();
         self.known_workloads = known;
         made.sort_by_key(|e| e.at);
         made
@@ -50,7 +60,10 @@ impl Converter {
         for (text, at) in &keys.on {
             let conditions = self.whereabouts(at, names);
             for name in self.refer(at.place, "workload", text, names.workloads) {
-                let on = conditions.iter().cloned().map(|c| Check::On(name.clone(), c));
+                let on = conditions
+                    .iter()
+                    .cloned()
+                    .map(|c| Check::On(name.clone(), c));
                 checks.extend(on.map(|check| (at.place, check)));
             }
         }
@@ -71,7 +84,11 @@ impl Converter {
         if let Some(At { value, place }) = keys.untouched.at() {
             checks.push((*place, Check::Untouched(self.many(*place, value, names))));
         }
-        checks.extend(keys.evictions.at().map(|at| (at.place, Check::Evictions(at.value))));
+        checks.extend(
+            keys.evictions
+                .at()
+                .map(|at| (at.place, Check::Evictions(at.value))),
+        );
         checks.extend(keys.moves.at().map(|at| (at.place, Check::Moves(at.value))));
         if let Some(at) = keys.minimal.at() {
             if !at.value {
@@ -79,7 +96,11 @@ impl Converter {
             }
             checks.push((at.place, Check::Minimal));
         }
-        checks.extend(keys.stable.at().map(|at| (at.place, Check::Stable(at.value))));
+        checks.extend(
+            keys.stable
+                .at()
+                .map(|at| (at.place, Check::Stable(at.value))),
+        );
         let place = checks.iter().map(|(place, _)| *place).min();
         let place = keys.at.at().map(|at| at.place).or(place);
         checks.sort_by_key(|(place, _)| *place);
@@ -89,7 +110,10 @@ impl Converter {
     /// Names of workloads, in order, each once.
     fn many(&mut self, outer: Place, many: &Many<String>, names: &Names<'_>) -> Vec<Name> {
         if many.0.is_empty() {
-            self.fail(outer, "an empty list says nothing: write `none`, or leave the key out");
+            self.fail(
+                outer,
+                "an empty list says nothing: write `none`, or leave the key out",
+            );
         }
         let mut found = Vec::new();
         for (place, text) in many.items(outer) {
@@ -106,23 +130,47 @@ impl Converter {
             Which::All(many) => return vec![Demand::All(self.many(place, many, names))],
             Which::Keys(keys) => keys,
         };
-        let WhichKeys { exactly, at_least, at_most, among, only } = &**keys;
+        let WhichKeys {
+            exactly,
+            at_least,
+            at_most,
+            among,
+            only,
+        } = &**keys;
         let mut demands = Vec::new();
         let list = |c: &mut Self, key: &Key<Many<String>>| {
             key.at().map(|at| c.many(at.place, &at.value, names))
         };
         let among_names = list(self, among);
         demands.extend(list(self, only).map(Demand::Only));
-        let mut count = Count { least: at_least.or(0), most: at_most.or(u64::MAX) };
+        let mut count = Count {
+            least: at_least.or(0),
+            most: at_most.or(u64::MAX),
+        };
         let mut counts = at_least.get().is_some() || at_most.get().is_some();
         match exactly.at() {
-            Some(At { value: CountOrNames::Count(n), place }) => {
+            Some(At {
+                value: CountOrNames::Count(n),
+                place,
+            }) => {
                 if counts {
-                    self.fail(*place, "`exactly` leaves nothing to `at-least` and `at-most`");
+                    self.fail(
+                        *place,
+                        "`exactly` leaves nothing to `at-least` and `at-most`",
+                    );
                 }
-                (count, counts) = (Count { least: *n, most: *n }, true);
+                (count, counts) = (
+                    Count {
+                        least: *n,
+                        most: *n,
+                    },
+                    true,
+                );
             }
-            Some(At { value: CountOrNames::Names(many), place }) => {
+            Some(At {
+                value: CountOrNames::Names(many),
+                place,
+            }) => {
                 let names = self.many(*place, many, names);
                 demands.extend([Demand::All(names.clone()), Demand::Only(names)]);
             }
@@ -131,10 +179,16 @@ impl Converter {
         if counts {
             demands.push(Demand::Count(count, among_names));
         } else if let Some(at) = among.at() {
-            self.fail(at.place, "`among` goes with a count: exactly, at-least or at-most");
+            self.fail(
+                at.place,
+                "`among` goes with a count: exactly, at-least or at-most",
+            );
         }
-        if demands.is_empty() {
-            self.fail(place, "says nothing: give exactly, at-least, at-most or only");
+        if demands.is_empty() && among.at().is_none() {
+            self.fail(
+                place,
+                "says nothing: give exactly, at-least, at-most or only",
+            );
         }
         demands
     }
@@ -180,7 +234,12 @@ impl Converter {
             ast::Whereabouts::Nodes(many) => return vec![nodes(self, at.place, many)],
             ast::Whereabouts::Keys(keys) => keys,
         };
-        let WhereKeys { nodes: many, same, apart, link } = &**keys;
+        let WhereKeys {
+            nodes: many,
+            same,
+            apart,
+            link,
+        } = &**keys;
         let mut made = Vec::new();
         if let Some(at) = many.at() {
             made.push(nodes(self, at.place, &at.value));
@@ -191,20 +250,35 @@ impl Converter {
         ];
         for (key, make) in same_apart {
             let Some(at) = key.at() else { continue };
-            match names.topology.iter().find(|level| **level == *at.value.as_str()) {
+            match names
+                .topology
+                .iter()
+                .find(|level| **level == *at.value.as_str())
+            {
                 Some(level) => made.push(make(level.clone())),
                 None => {
                     let levels = names.topology.iter().map(Name::as_str);
-                    self.fail(at.place, super::unknown("level of topology", &at.value, levels));
+                    self.fail(
+                        at.place,
+                        super::unknown("level of topology", &at.value, levels),
+                    );
                 }
             }
         }
         if let Some(at) = link.at() {
-            let levels: BTreeMap<Name, Place> =
-                self.nodes.values().flat_map(|n| &n.links).map(|l| (l.name.clone(), at.place)).collect();
-            made.extend(self.refer_one("level of links", at, &levels).map(Whereabouts::Link));
+            let levels: BTreeMap<Name, Place> = self
+                .nodes
+                .values()
+                .flat_map(|n| &n.links)
+                .map(|l| (l.name.clone(), at.place))
+                .collect();
+            made.extend(
+                self.refer_one("level of links", at, &levels)
+                    .map(Whereabouts::Link),
+            );
         }
-        if made.is_empty() {
+        let given = many.at().is_some() || [same, apart, link].iter().any(|key| key.at().is_some());
+        if !given {
             self.fail(at.place, "says nothing: give nodes, same, apart or link");
         }
         made
@@ -213,20 +287,30 @@ impl Converter {
     fn holdings(&mut self, at: &At<Vec<String>>, node: &Name, gpu: u8) -> Vec<Holding> {
         let mut holdings = Vec::new();
         for text in &at.value {
-            let profile = text.split_once('@').map_or(text.as_str(), |(profile, _)| profile);
+            let profile = text
+                .split_once('@')
+                .map_or(text.as_str(), |(profile, _)| profile);
             if text == "whole" {
                 holdings.push(Holding::Whole);
             } else if ProfileName::parse(profile).is_some() {
                 self.profile_of(at.place, profile, node, gpu);
                 let start = text.split_once('@').map(|(_, start)| start.parse::<u8>());
-                let Some(start) = self.take(at.place, start.transpose()) else { continue };
+                let Some(start) = self.take(at.place, start.transpose()) else {
+                    continue;
+                };
                 holdings.push(Holding::Instance(profile.into(), start));
             } else if Memory::looks_like(text) {
                 let memory = text.parse::<Memory>();
-                let Some(memory) = self.take(at.place, memory) else { continue };
+                let Some(memory) = self.take(at.place, memory) else {
+                    continue;
+                };
                 holdings.push(Holding::Memory(self.mib(at.place, memory)));
             } else {
-                match text.parse::<GpuAmount>().ok().and_then(|amount| super::units(&amount)) {
+                match text
+                    .parse::<GpuAmount>()
+                    .ok()
+                    .and_then(|amount| super::units(&amount))
+                {
                     Some(units) => holdings.push(Holding::Compute(units)),
                     None => {
                         let way = "whole, 1g.10gb@4, 1g.10gb, 0.25 or 12GiB";
@@ -253,39 +337,4 @@ struct Names<'a> {
     workloads: &'a Known,
     nodes: &'a Known,
     topology: &'a [Name],
-}
-
-/// Reads `full gpu`, `full`, `no-board`, `taint spot`, `waits`, `budget-ended`.
-fn reason_code(text: &str) -> Result<ReasonCode, String> {
-    let (word, about) = match text.split_once(' ') {
-        Some((word, about)) => (word, Some(about)),
-        None => (text, None),
-    };
-    let reads = |value: Value| serde_json::from_value::<Reason>(value).is_ok();
-    let good = match about {
-        None => {
-            matches!(word, "waits" | "budget-ended") || reads(json!(word)) || reads(json!({word: "gpu"}))
-        }
-        Some(about) => reads(json!({word: about})),
-    };
-    if good {
-        return Ok(ReasonCode { word: word.into(), about: about.map(Into::into) });
-    }
-    let words = reason_words();
-    let known = words.iter().any(|w| w == word);
-    Err(match (known, about) {
-        (true, Some(about)) => format!("`{word}` is not about `{about}`: leave it out or name what"),
-        _ => {
-            let all = words.join(", ");
-            format!("`{word}` is no reason{}; reasons are {all}", meant(word, &words))
-        }
-    })
-}
-
-/// Every word for a reason, from the type itself.
-fn reason_words() -> Vec<String> {
-    let error = serde_json::from_value::<Reason>(json!("?")).map(|_| ()).expect_err("no reason");
-    let text = error.to_string();
-    let words = text.split('`').skip(3).step_by(2).map(String::from);
-    words.chain(["waits".into(), "budget-ended".into()]).collect()
 }

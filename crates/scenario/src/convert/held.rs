@@ -3,6 +3,7 @@
 use super::{Converter, unknown};
 use crate::ast::{File, work::Spots};
 use crate::place::{At, Place};
+use crate::range::Names;
 use crate::scenario::{Held, Spot};
 use cleave_model::{
     Name, WorkerId,
@@ -17,37 +18,56 @@ impl Converter {
     /// Gives the workers of the workloads their places in order.
     pub(super) fn held(&mut self, on: &At<Spots>, made: &[Workload]) -> Vec<Held> {
         let place = on.place;
-        let mut texts = Vec::new();
+        let mut spots = Vec::new();
         for spot in &on.value.0 {
-            match spot {
-                None => texts.push(None),
-                Some(text) => {
-                    let Some(names) = self.names(place, text) else { return Vec::new() };
-                    texts.extend(names.all().map(Some));
-                }
-            }
+            let names = spot.as_ref().map(|text| self.names(place, text));
+            let Some(names) = names.map_or(Some(None), |names| names.map(Some)) else {
+                return Vec::new();
+            };
+            spots.push(names);
         }
+        let count = |names: &Option<Names>| names.as_ref().map_or(1, Names::count);
+        let places = spots.iter().map(count).fold(0, u64::saturating_add);
         let workers: u64 = made.iter().map(|w| u64::from(w.workers())).sum();
-        if texts.is_empty() || !workers.is_multiple_of(texts.len() as u64) {
-            let message = format!("{} places for {workers} workers: give each its own", texts.len());
+        if made.is_empty() {
+            return Vec::new();
+        }
+        if workers.checked_rem(places) != Some(0) {
+            let message = format!("{places} places for {workers} workers: give each its own");
             self.fail(place, message);
             return Vec::new();
         }
         if !self.spend(place, workers) {
             return Vec::new();
         }
+        let mut texts = Vec::new();
+        for names in &spots {
+            match names {
+                None => texts.push(None),
+                Some(names) => texts.extend(names.all().map(Some)),
+            }
+        }
         let mut texts = texts.iter().cycle();
         let mut held = Vec::new();
         for workload in made {
             for index in 0..workload.workers() {
-                let Some(text) = texts.next().expect("a cycle of some never ends") else { continue };
+                let Some(text) = texts.next().expect("a cycle of some never ends") else {
+                    continue;
+                };
                 let (group, _) = workload.group_of(index).expect("an index below the sum");
                 let gpus = group.ask.gpus.clone();
                 let Some((node, spots)) = self.spots(place, text, gpus.as_ref()) else {
                     return held;
                 };
-                let worker = WorkerId { workload: workload.name.clone(), index };
-                held.push(Held { worker, node, spots });
+                let worker = WorkerId {
+                    workload: workload.name.clone(),
+                    index,
+                };
+                held.push(Held {
+                    worker,
+                    node,
+                    spots,
+                });
             }
         }
         held
@@ -64,7 +84,9 @@ impl Converter {
             return Some((name.clone(), Vec::new()));
         }
         let found = text.rsplit_once('/').and_then(|(node, list)| {
-            self.nodes.get(node).map(|node| (node.clone(), list.to_string()))
+            self.nodes
+                .get(node)
+                .map(|node| (node.clone(), list.to_string()))
         });
         let Some((node, list)) = found else {
             let name = text.rsplit_once('/').map_or(text, |(node, _)| node);
@@ -96,13 +118,17 @@ impl Converter {
         }
         let wants = gpus.map_or(0, |g| g.count as usize);
         if spots.len() != wants {
-            let message = format!("{} GPUs for a worker that asks for {wants}", spots.len());
+            let named = spots.len();
+            let message = format!("the place names {named} GPUs, but each worker asks for {wants}");
             self.fail(place, message);
             return None;
         }
         for spot in spots {
             let Some(start) = spot.start else { continue };
-            let board = self.catalogue.find(node.gpus[usize::from(spot.gpu)].as_str()).ok()?;
+            let board = self
+                .catalogue
+                .find(node.gpus[usize::from(spot.gpu)].as_str())
+                .ok()?;
             let board = self.catalogue.board(board).clone();
             if let Some(Part::Profile(name)) = gpus.map(|g| &g.part) {
                 let ix = self.take(place, board.profile(name.as_str()))?;
@@ -122,45 +148,69 @@ impl Converter {
 
     /// No GPU may be given twice, and the slices that are named must stand together.
     pub(super) fn check_claims(&mut self, held: &[Held], file: &File) {
-        let mut gpus: BTreeMap<(&Name, u8), (bool, Vec<Instance>)> = BTreeMap::new();
+        let mut gpus: BTreeMap<(&Name, u8), Claims<'_>> = BTreeMap::new();
         for one in held {
-            let Some(workload) = self.workloads.get(&one.worker.workload) else { continue };
+            let Some(workload) = self.workloads.get(&one.worker.workload) else {
+                continue;
+            };
             let group = workload.group_of(one.worker.index);
-            let Some(part) = group.and_then(|(g, _)| g.ask.gpus.as_ref()).map(|g| g.part.clone())
+            let Some(part) = group
+                .and_then(|(g, _)| g.ask.gpus.as_ref())
+                .map(|g| g.part.clone())
             else {
                 continue;
             };
             for spot in &one.spots {
-                let first = !gpus.contains_key(&(&one.node, spot.gpu));
-                let (whole, instances) = gpus.entry((&one.node, spot.gpu)).or_default();
+                let claims = gpus.entry((&one.node, spot.gpu)).or_default();
                 let alone = part == Part::Whole;
-                let mut clash = !first && (alone || *whole);
-                *whole |= alone;
+                let mut clash = claims.last.is_some() && (alone || claims.whole);
+                claims.whole |= alone;
+                let beside = claims.last.replace(&one.worker.workload);
                 if let (Part::Profile(name), Some(start)) = (&part, spot.start) {
                     let board = self.nodes[&one.node].gpus[usize::from(spot.gpu)].as_str();
-                    let Ok(id) = self.catalogue.find(board) else { continue };
+                    let Ok(id) = self.catalogue.find(board) else {
+                        continue;
+                    };
                     let Ok(profile) = self.catalogue.board(id).profile(name.as_str()) else {
                         continue;
                     };
-                    instances.push(Instance { start, profile });
-                    clash |= self.catalogue.layouts(id).find(instances).is_none();
+                    claims.instances.push(Instance { start, profile });
+                    clash |= self.catalogue.layouts(id).find(&claims.instances).is_none();
                 }
                 if clash {
-                    let entry = file.workloads.iter().find(|keys| {
-                        let names = crate::range::Names::read(&keys.name.value);
-                        names.is_ok_and(|n| n.all().any(|n| one.worker.workload == *n.as_str()))
-                    });
-                    let place = entry.and_then(|keys| keys.on.at()).map(|at| at.place);
+                    let place = place_of(file, &one.worker.workload);
+                    let beside = beside.unwrap_or(&one.worker.workload);
                     let message = format!(
-                        "`{}` can't be on {}/{} beside what runs there already",
-                        one.worker.workload, one.node, spot.gpu
+                        "`{}` can't be on {}/{} beside `{beside}`, put there at {}",
+                        one.worker.workload,
+                        one.node,
+                        spot.gpu,
+                        place_of(file, beside),
                     );
-                    self.fail(place.unwrap_or(Place { line: 1, column: 1 }), message);
+                    self.fail(place, message);
                     return;
                 }
             }
         }
     }
+}
+
+/// What is put on one GPU so far.
+#[derive(Default)]
+struct Claims<'a> {
+    whole: bool,
+    instances: Vec<Instance>,
+    last: Option<&'a Name>,
+}
+
+/// Where the file says on which nodes a workload runs.
+fn place_of(file: &File, workload: &Name) -> Place {
+    let entry = file.workloads.iter().find(|keys| {
+        let names = Names::read(&keys.name.value);
+        names.is_ok_and(|names| names.all().any(|name| *workload == *name.as_str()))
+    });
+    let place = entry.and_then(|keys| keys.on.at()).map(|at| at.place);
+    place.unwrap_or(Place { line: 1, column: 1 })
 }
 
 /// Reads `3`, `0-3`, `0@4`, `0@4,0@5`.

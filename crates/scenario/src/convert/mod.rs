@@ -1,5 +1,7 @@
 //! From the file's types to values of the model, collecting every problem on the way.
 
+mod ask;
+mod boards;
 mod cluster;
 mod events;
 mod expects;
@@ -14,7 +16,7 @@ use crate::read::near;
 use crate::scenario::{Latency, Scenario};
 use crate::{VERSION, quantity};
 use cleave_model::{Name, board::Catalogue, node::Node, policy::Policy, workload::Workload};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names with the place where each is first given.
 pub(crate) type Known = BTreeMap<Name, Place>;
@@ -31,6 +33,10 @@ pub(crate) struct Converter {
     catalogue: Catalogue,
     /// All nodes, those that come later included.
     nodes: BTreeMap<Name, Node>,
+    /// The nodes that come later.
+    later: BTreeSet<Name>,
+    /// The label keys of all nodes.
+    labels: BTreeSet<Name>,
     /// All workloads, once by name, then by value.
     known_workloads: Known,
     known_queues: Known,
@@ -49,16 +55,22 @@ pub(crate) fn convert(file: &File) -> Result<Scenario, Problems> {
         policy: policy(&file.policy),
         catalogue: Catalogue::builtin(),
         nodes: BTreeMap::new(),
+        later: BTreeSet::new(),
+        labels: BTreeSet::new(),
         known_workloads: BTreeMap::new(),
         known_queues: BTreeMap::new(),
         workloads: BTreeMap::new(),
     };
     if file.cleave.value != VERSION {
         let message = format!("this release reads `cleave: {VERSION}`");
-        return Err(Problems(vec![Problem { place: file.cleave.place, message }]));
+        return Err(Problems(vec![Problem::new(file.cleave.place, message)]));
+    }
+    c.count(file);
+    if !c.problems.is_empty() {
+        return Err(Problems(c.problems));
     }
     let boards = c.boards(&file.boards);
-    let nodes = c.cluster(file);
+    c.cluster(file);
     let queues = c.queues(&file.queues);
     c.name_workloads(file);
     let held = c.all_workloads(file);
@@ -69,6 +81,8 @@ pub(crate) fn convert(file: &File) -> Result<Scenario, Problems> {
 
     let mut workloads: Vec<_> = std::mem::take(&mut c.workloads).into_values().collect();
     workloads.sort_by_key(|w| w.submitted);
+    let nodes = std::mem::take(&mut c.nodes).into_values();
+    let nodes = nodes.filter(|node| !c.later.contains(&node.name)).collect();
     let (mut problems, mut warnings) = (c.problems, c.warnings);
     if problems.is_empty() {
         warnings.sort();
@@ -78,7 +92,7 @@ pub(crate) fn convert(file: &File) -> Result<Scenario, Problems> {
             topology,
             catalogue: c.catalogue,
             boards,
-            latency: latency(&file.latency),
+            latency: file.latency.as_ref().map(latency),
             nodes,
             queues,
             workloads,
@@ -128,27 +142,51 @@ fn latency(keys: &LatencyKeys) -> Latency {
 impl Converter {
     pub(crate) fn fail(&mut self, place: Place, message: impl Into<String>) {
         if self.problems.len() < 10 * MAX_PROBLEMS {
-            self.problems.push(Problem { place, message: message.into() });
+            self.problems.push(Problem::new(place, message));
+        }
+    }
+
+    pub(crate) fn warn(&mut self, place: Place, message: impl Into<String>) {
+        if self.warnings.len() < MAX_PROBLEMS {
+            self.warnings.push(Problem::new(place, message));
+        }
+    }
+
+    /// Checks before anything is made that the file does not stand for too many things.
+    fn count(&mut self, file: &File) {
+        let events = file.events.iter();
+        let nodes = events
+            .clone()
+            .filter_map(|e| e.add_node.get())
+            .map(|keys| &keys.name);
+        let workloads = events.filter_map(|e| e.submit.get()).map(|keys| &keys.name);
+        let names = file.nodes.iter().map(|keys| &keys.name).chain(nodes);
+        let names = names.chain(file.queues.iter().map(|keys| &keys.name));
+        let names = names
+            .chain(file.workloads.iter().map(|keys| &keys.name))
+            .chain(workloads);
+        for at in names {
+            if let Ok(names) = Names::read(&at.value)
+                && !self.spend(at.place, names.count())
+            {
+                return;
+            }
         }
     }
 
     /// The value, or nothing and a problem.
-    pub(crate) fn take<T, E: ToString>(
-        &mut self,
-        place: Place,
-        value: Result<T, E>,
-    ) -> Option<T> {
-        value.map_err(|error| self.fail(place, error.to_string())).ok()
+    pub(crate) fn take<T, E: ToString>(&mut self, place: Place, value: Result<T, E>) -> Option<T> {
+        value
+            .map_err(|error| self.fail(place, error.to_string()))
+            .ok()
     }
 
     pub(crate) fn name(&mut self, place: Place, text: &str) -> Option<Name> {
         self.take(place, Name::new(text))
     }
 
-    /// Reads names with ranges and counts them towards what one file may stand for.
     pub(crate) fn names(&mut self, place: Place, text: &str) -> Option<Names> {
-        let names = self.take(place, Names::read(text))?;
-        self.spend(place, names.count()).then_some(names)
+        self.take(place, Names::read(text))
     }
 
     fn spend(&mut self, place: Place, things: u64) -> bool {
@@ -173,7 +211,10 @@ impl Converter {
         place: Place,
     ) -> bool {
         if let Some(first) = known.get(name) {
-            problems.fail(place, format!("a second {what} `{name}`: the first is at {first}"));
+            problems.fail(
+                place,
+                format!("a second {what} `{name}`: the first is at {first}"),
+            );
             return false;
         }
         known.insert(name.clone(), place);
@@ -189,13 +230,26 @@ impl Converter {
         known: &Known,
     ) -> Vec<Name> {
         if text.contains('*') {
-            let found: Vec<_> = known.keys().filter(|n| glob(text, n.as_str())).cloned().collect();
+            let found: Vec<_> = known
+                .keys()
+                .filter(|n| glob(text, n.as_str()))
+                .cloned()
+                .collect();
             if found.is_empty() {
                 self.fail(place, format!("no {what} is called like `{text}`"));
             }
-            return if self.spend(place, found.len() as u64) { found } else { Vec::new() };
+            return if self.spend(place, found.len() as u64) {
+                found
+            } else {
+                Vec::new()
+            };
         }
-        let Some(names) = self.names(place, text) else { return Vec::new() };
+        let Some(names) = self.names(place, text) else {
+            return Vec::new();
+        };
+        if !self.spend(place, names.count()) {
+            return Vec::new();
+        }
         let mut found = Vec::new();
         for name in names.all() {
             match known.get_key_value(name.as_str()) {
@@ -211,12 +265,7 @@ impl Converter {
     }
 
     /// The one name of `known` that a text means.
-    pub(crate) fn refer_one(
-        &mut self,
-        what: &str,
-        at: &At<String>,
-        known: &Known,
-    ) -> Option<Name> {
+    pub(crate) fn refer_one(&mut self, what: &str, at: &At<String>, known: &Known) -> Option<Name> {
         match known.get_key_value(at.value.as_str()) {
             Some((name, _)) => Some(name.clone()),
             None => {
@@ -236,7 +285,7 @@ pub(crate) fn unknown<'a>(
 ) -> String {
     let shown: String = name.chars().take(60).collect();
     let start = format!("no {what} is called `{}`", shown.escape_debug());
-    if let Some(near) = near(name, known.clone().take(10_000)) {
+    if let Some(near) = near(name, known.clone().take(1_000)) {
         return format!("{start} (did you mean `{near}`?)");
     }
     let some: Vec<_> = known.take(6).collect();
@@ -251,9 +300,13 @@ pub(crate) fn unknown<'a>(
 fn glob(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
     let parts: Vec<_> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
     for part in middle {
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],
@@ -265,5 +318,7 @@ fn glob(pattern: &str, name: &str) -> bool {
 
 /// GPU units as the model counts parts of one GPU.
 pub(crate) fn units(amount: &quantity::GpuAmount) -> Option<u32> {
-    u32::try_from(amount.0).ok().filter(|u| (1..=cleave_model::GPU).contains(u))
+    u32::try_from(amount.0)
+        .ok()
+        .filter(|u| (1..=cleave_model::GPU).contains(u))
 }

@@ -1,16 +1,15 @@
 //! What is wanted: workloads, groups, asks.
 
-use super::{Converter, units};
-use crate::ast::work::{Gpu, GpuKeys, Group as GroupKeys, Shape, Workload as Keys};
+use super::Converter;
 use crate::ast::File;
+use crate::ast::work::{Group as GroupKeys, Shape, Workload as Keys};
 use crate::forms::Many;
-use crate::place::{At, Key, Place, Problem};
+use crate::place::{At, Key, Place};
 use crate::quantity::{Cpu, Duration, Memory};
-use crate::read::near;
 use crate::scenario::Held;
 use cleave_model::{
-    GPU, Millis, Name,
-    ask::{Affinity, AffinityKind, Ask, Constraints, Gpus, Isolation, Part},
+    Millis, Name,
+    ask::{Affinity, AffinityKind, Ask, Constraints},
     policy::Mix,
     workload::{Class, Group, Workload},
 };
@@ -20,12 +19,20 @@ impl Converter {
     /// Collects the names of all workloads, so that they may refer to each other in any order.
     pub(super) fn name_workloads(&mut self, file: &File) {
         let mut known = std::mem::take(&mut self.known_workloads);
-        let submitted = file.events.iter().filter_map(|e| e.submit.get()).map(|keys| &**keys);
+        let submitted = file
+            .events
+            .iter()
+            .filter_map(|e| e.submit.get())
+            .map(|keys| &**keys);
         for keys in file.workloads.iter().chain(submitted) {
             let place = keys.name.place;
-            let Some(names) = self.names(place, &keys.name.value) else { continue };
+            let Some(names) = self.names(place, &keys.name.value) else {
+                continue;
+            };
             for name in names.all() {
-                let Some(name) = self.name(place, &name) else { break };
+                let Some(name) = self.name(place, &name) else {
+                    break;
+                };
                 if !Self::define(self, &mut known, "workload", &name, place) {
                     break;
                 }
@@ -47,16 +54,20 @@ impl Converter {
                 }
                 held.extend(self.held(on, &made));
             }
-            self.workloads.extend(made.into_iter().map(|w| (w.name.clone(), w)));
+            self.workloads
+                .extend(made.into_iter().map(|w| (w.name.clone(), w)));
         }
         for event in &file.events {
-            let Some(keys) = event.submit.get() else { continue };
+            let Some(keys) = event.submit.get() else {
+                continue;
+            };
             let twice = keys.submit.at().map(|at| at.place);
             if let Some(place) = twice.or(keys.on.at().map(|at| at.place)) {
                 self.fail(place, "the event says when it is submitted: leave this out");
             }
             let made = self.workload(keys, event.at.value.0);
-            self.workloads.extend(made.into_iter().map(|w| (w.name.clone(), w)));
+            self.workloads
+                .extend(made.into_iter().map(|w| (w.name.clone(), w)));
         }
         self.check_claims(&held, file);
         held.sort();
@@ -75,7 +86,9 @@ impl Converter {
             None => self.default_queue(place),
         };
         let groups = self.groups(keys);
-        let (Some(queue), Some(groups)) = (queue, groups) else { return Vec::new() };
+        let (Some(queue), Some(groups)) = (queue, groups) else {
+            return Vec::new();
+        };
         let model = Workload {
             name: queue.clone(),
             queue,
@@ -85,17 +98,29 @@ impl Converter {
             submitted,
             duration: keys.duration.get().map(|d| d.0),
         };
-        let Ok(names) = crate::range::Names::read(&keys.name.value) else { return Vec::new() };
-        let named = names.all().map_while(|name| Name::new(name).ok()).map(|name| {
-            let mut workload = Workload { name: name.clone(), ..model.clone() };
-            // An affinity that names nobody is about the workload itself.
-            for affinity in workload.groups.iter_mut().flat_map(|g| &mut g.ask.limits.affinity) {
-                if affinity.with.is_empty() {
-                    affinity.with.push(name.clone());
+        let Ok(names) = crate::range::Names::read(&keys.name.value) else {
+            return Vec::new();
+        };
+        let named = names
+            .all()
+            .map_while(|name| Name::new(name).ok())
+            .map(|name| {
+                let mut workload = Workload {
+                    name: name.clone(),
+                    ..model.clone()
+                };
+                // An affinity that names nobody is about the workload itself.
+                for affinity in workload
+                    .groups
+                    .iter_mut()
+                    .flat_map(|g| &mut g.ask.limits.affinity)
+                {
+                    if affinity.with.is_empty() {
+                        affinity.with.push(name.clone());
+                    }
                 }
-            }
-            workload
-        });
+                workload
+            });
         named.collect()
     }
 
@@ -104,17 +129,29 @@ impl Converter {
             return Some(name.clone());
         }
         let some: Vec<_> = self.known_queues.keys().take(5).map(Name::as_str).collect();
-        let message = format!("its queue is missing: write `queue: {}`", some.join("` or `"));
+        let message = format!(
+            "its queue is missing: write `queue: {}`",
+            some.join("` or `")
+        );
         self.fail(place, message);
         None
     }
 
     fn groups(&mut self, keys: &Keys) -> Option<Vec<Group>> {
-        let Some(At { value: groups, place }) = keys.groups.at() else {
-            return self.group("workers", keys.name.place, keys.shape()).map(|group| vec![group]);
+        let Some(At {
+            value: groups,
+            place,
+        }) = keys.groups.at()
+        else {
+            return self
+                .group("workers", keys.name.place, keys.shape())
+                .map(|group| vec![group]);
         };
         if let Some(other) = keys.shape().first() {
-            self.fail(other, format!("the groups at {place} say this: write it into each group"));
+            self.fail(
+                other,
+                format!("the groups at {place} say this: write it into each group"),
+            );
         }
         if groups.is_empty() {
             self.fail(*place, "no groups: leave the key out, or name at least one");
@@ -125,7 +162,10 @@ impl Converter {
         for keys in groups {
             let GroupKeys { name, .. } = keys;
             if !seen.insert(&name.value) {
-                self.fail(name.place, format!("a second group `{}` in one workload", name.value));
+                self.fail(
+                    name.place,
+                    format!("a second group `{}` in one workload", name.value),
+                );
             }
             made.extend(self.group(&name.value, name.place, keys.shape()));
         }
@@ -148,7 +188,10 @@ impl Converter {
                 Some(workers) => format!("{} workers at {}", workers.value, workers.place),
                 None => "1 worker".into(),
             };
-            self.fail(at.place, format!("a minimum of {min} for {wanted}: it must be 1 to that"));
+            self.fail(
+                at.place,
+                format!("a minimum of {min} for {wanted}: it must be 1 to that"),
+            );
             return None;
         }
         let isolation = shape.isolation;
@@ -161,146 +204,12 @@ impl Converter {
         if let (Some(at), None) = (isolation.at(), shape.gpu.at()) {
             self.fail(at.place, "`isolation` says nothing without `gpu`");
         }
-        Some(Group { name, workers, min, ask })
-    }
-
-    pub(super) fn gpu_ask(&mut self, key: &Key<Gpu>, outer: &Key<Isolation>) -> Option<Gpus> {
-        let At { value: gpu, place } = key.at()?;
-        let share = |compute, memory_mib| Part::Share { compute, memory_mib };
-        let mut asked = Gpus {
-            count: 1,
-            part: Part::Whole,
-            isolation: Isolation::Hard,
-            models: Vec::new(),
-            graphics: false,
-        };
-        let mut isolation = outer.get().copied();
-        match gpu {
-            Gpu::Whole(0) => return None,
-            Gpu::Whole(count) => asked.count = *count,
-            Gpu::Share(units) => asked.part = share(Some(*units), None),
-            Gpu::Memory(memory) => asked.part = share(None, Some(self.mib(*place, *memory))),
-            Gpu::Profile(name) => asked.part = Part::Profile(self.name(*place, name)?),
-            Gpu::Full(keys) => {
-                asked.count = keys.count.or(1);
-                if asked.count == 0 {
-                    self.fail(*place, "a count of 0 GPUs: leave `gpu` out");
-                }
-                asked.part = self.part(keys)?;
-                asked.models = self.models(keys);
-                asked.graphics = keys.graphics.or(false);
-                if let (Some(inner), Some(outer)) = (keys.isolation.at(), outer.at()) {
-                    let other = outer.place;
-                    self.fail(inner.place, format!("isolation is given here and at {other}"));
-                }
-                isolation = isolation.or(keys.isolation.get().copied());
-            }
-        }
-        let default = match asked.part {
-            Part::Share { .. } => self.policy.isolation_default,
-            Part::Whole | Part::Profile(_) => Isolation::Hard,
-        };
-        asked.isolation = isolation.unwrap_or(default);
-        if let Part::Profile(name) = &asked.part {
-            let (name, place) = match gpu {
-                Gpu::Full(keys) => (name, keys.profile.at().map_or(*place, |at| at.place)),
-                _ => (name, *place),
-            };
-            self.known_profile(place, name.as_str(), &asked.models);
-        }
-        Some(asked)
-    }
-
-    fn part(&mut self, keys: &GpuKeys) -> Option<Part> {
-        let given = [
-            keys.profile.at().map(|at| ("profile", at.place)),
-            keys.share.at().map(|at| ("share", at.place)),
-            keys.compute.at().map(|at| ("compute", at.place)),
-            keys.memory.at().map(|at| ("memory", at.place)),
-        ];
-        match given.map(|g| g.is_some()) {
-            [true, false, false, false]
-            | [false, true, false, false]
-            | [false, false, _, _] => {}
-            _ => {
-                let all: Vec<_> = given.into_iter().flatten().collect();
-                let ((a, at), (b, place)) = (all[0], all[1]);
-                let way = "a part is a profile, a share, or memory and compute";
-                self.fail(place, format!("`{b}` does not go with `{a}` at {at}: {way}"));
-                return None;
-            }
-        }
-        if let Some(At { value: name, place }) = keys.profile.at() {
-            return self.name(*place, name).map(Part::Profile);
-        }
-        let memory_mib = keys.memory.at().map(|at| self.mib(at.place, at.value));
-        let compute = match keys.share.at().or(keys.compute.at()) {
-            None => None,
-            Some(At { value, place }) => match units(value) {
-                Some(units) => Some(units),
-                None => {
-                    let way = "for several GPUs use count";
-                    self.fail(*place, format!("a share of {value} of one GPU: {way}"));
-                    return None;
-                }
-            },
-        };
-        Some(match (compute, memory_mib) {
-            (None, None) | (Some(GPU), None) => Part::Whole,
-            (compute, memory_mib) => Part::Share { compute, memory_mib },
+        Some(Group {
+            name,
+            workers,
+            min,
+            ask,
         })
-    }
-
-    /// Boards by name in order; `any` at the end stands for all that are not named.
-    fn models(&mut self, keys: &GpuKeys) -> Vec<Name> {
-        let mut models: Vec<Name> = Vec::new();
-        let Some(At { value: many, place }) = keys.models.at() else { return models };
-        let last = many.0.len().saturating_sub(1);
-        if many.0.is_empty() {
-            self.fail(*place, "no models: leave the key out to allow any");
-        }
-        for (i, (place, text)) in many.items(*place).enumerate() {
-            if text == "any" {
-                if i != last {
-                    self.fail(place, "`any` stands last: nothing is left for what follows");
-                }
-                let boards = self.catalogue.ids().map(|id| self.catalogue.board(id));
-                let rest = boards.filter(|b| !models.iter().any(|m| b.answers_to(m.as_str())));
-                let rest: Vec<_> = rest.filter_map(|b| Name::new(&b.name).ok()).collect();
-                models.extend(rest);
-                continue;
-            }
-            let first = self.catalogue.answering(text).next();
-            let Some(board) = first.map(|id| self.catalogue.board(id).clone()) else {
-                let names = self.board_names();
-                let message = super::unknown("board", text, names.iter().map(String::as_str));
-                self.fail(place, message);
-                continue;
-            };
-            // A spelling that is no name, such as one with blanks, is put as the board's own.
-            let own = if board.is_called(text) { &board.name } else { &board.family };
-            models.extend(Name::new(text).or_else(|_| Name::new(own)));
-        }
-        models
-    }
-
-    fn known_profile(&mut self, place: Place, name: &str, models: &[Name]) {
-        let boards = || self.catalogue.ids().map(|id| self.catalogue.board(id));
-        let allowed = || {
-            boards().filter(|b| models.is_empty() || models.iter().any(|m| b.answers_to(m.as_ref())))
-        };
-        if allowed().any(|board| board.profile(name).is_ok()) {
-            return;
-        }
-        let all: BTreeSet<_> =
-            allowed().flat_map(|b| b.profiles.iter().map(|p| p.name.clone())).collect();
-        let all: Vec<_> = all.iter().map(String::as_str).collect();
-        let way = match near(name, all.iter().copied()) {
-            Some(near) => format!(" (did you mean `{near}`?)"),
-            None if all.is_empty() => ": they can't be cut".into(),
-            None => format!("; there are {}", all.join(", ")),
-        };
-        self.fail(place, format!("no allowed board has a profile like `{name}`{way}"));
     }
 
     fn limits(&mut self, shape: Shape<'_>) -> Constraints {
@@ -317,13 +226,17 @@ impl Converter {
         if let Some(at) = shape.apart.at() {
             for (place, apart) in at.value.items(at.place) {
                 let kind = AffinityKind::Apart;
-                limits.affinity.extend(self.affinity(place, kind, &apart.level, &apart.from));
+                limits
+                    .affinity
+                    .extend(self.affinity(place, kind, &apart.level, &apart.from));
             }
         }
         if let Some(at) = shape.near.at() {
             for (place, near) in at.value.items(at.place) {
                 let kind = AffinityKind::Near;
-                limits.affinity.extend(self.affinity(place, kind, &near.level, &near.to));
+                limits
+                    .affinity
+                    .extend(self.affinity(place, kind, &near.level, &near.to));
             }
         }
         limits.tolerate.sort();
@@ -341,9 +254,8 @@ impl Converter {
     ) -> Option<Affinity> {
         let place = level.place.or(place);
         let level = self.name(place, &level.value)?;
-        if level != "host" && !self.nodes.values().any(|n| n.labels.contains_key(&level)) {
-            let message = format!("no node has the label `{level}`");
-            self.warnings.push(Problem { place, message });
+        if level != "host" && !self.labels.contains(&level) {
+            self.warn(place, format!("no node has the label `{level}`"));
         }
         let mut names = Vec::new();
         if let Some(at) = with.at() {
@@ -358,14 +270,21 @@ impl Converter {
         }
         names.sort();
         names.dedup();
-        Some(Affinity { kind, level, with: names })
+        Some(Affinity {
+            kind,
+            level,
+            with: names,
+        })
     }
 
     /// The distribution of asks to expect.
     pub(super) fn prior(&mut self, file: &File) -> Vec<(Ask, u64)> {
         let mut prior = Vec::new();
         for keys in &file.prior {
-            let At { value: count, place } = keys.count;
+            let At {
+                value: count,
+                place,
+            } = keys.count;
             if count == 0 {
                 self.fail(place, "a count of 0: leave it out");
             }
@@ -380,10 +299,16 @@ impl Converter {
         let first = file.prior.first().map(|keys| keys.count.place);
         match (self.policy.mix, first, file.policy.mix.at()) {
             (Mix::Learned, Some(place), _) => {
-                self.fail(place, "`prior` is used only with `mix: prior` in the policy");
+                self.fail(
+                    place,
+                    "`prior` is used only with `mix: prior` in the policy",
+                );
             }
             (Mix::Prior, None, Some(mix)) => {
-                self.fail(mix.place, "`mix: prior` needs the list `prior` of the asks to expect");
+                self.fail(
+                    mix.place,
+                    "`mix: prior` needs the list `prior` of the asks to expect",
+                );
             }
             _ => {}
         }

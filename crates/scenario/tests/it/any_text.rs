@@ -8,22 +8,27 @@ use std::sync::LazyLock;
 
 static FILES: LazyLock<Vec<String>> =
     LazyLock::new(|| files().into_iter().map(|(_, text)| text).collect());
-static SCHEMA: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(&schema()).expect("JSON"));
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&schema()).expect("JSON"));
 
 /// Reads a text; what reads follows the schema, and what does not says where and why.
 fn try_reading(text: &str) {
     match parse(text) {
         Ok(_) => {
             let value: Value = serde_saphyr::from_str(text).expect("YAML, for it was read");
-            assert!(follows(&SCHEMA, &SCHEMA, &value), "it reads against the schema:\n{text}");
+            assert!(
+                follows(&SCHEMA, &SCHEMA, &value),
+                "it reads against the schema:\n{text}"
+            );
         }
         Err(problems) => {
             assert!(!problems.0.is_empty());
             for problem in problems.0 {
                 assert!(problem.place.line >= 1 && problem.place.column >= 1);
                 let message = &problem.message;
-                assert!(!message.is_empty() && !message.contains('\n'), "{message:?}");
+                assert!(
+                    !message.is_empty() && !message.contains('\n'),
+                    "{message:?}"
+                );
                 assert!(message.len() < 2_000, "{message}");
             }
         }
@@ -32,10 +37,46 @@ fn try_reading(text: &str) {
 
 /// Words that matter somewhere in the language.
 const WORDS: [&str; 40] = [
-    "1", "0", "-1", "0.5", "1/7", "1e9", "18446744073709551616", ".nan", "~", "true", "[]", "{}",
-    "[1, a]", "{a: 1}", "n0", "n0/0", "n0/0@4", "n[0-3]", "n[0-", "a*", "*", "&x", "*x", "<<",
-    "whole", "1g.5gb", "9999g.1gb", "12GiB", "99999999999GiB", "1s", "end", "none", "any", "host",
-    "full gpu", "H100", "'", "\"", "!!str", "\u{0}",
+    "1",
+    "0",
+    "-1",
+    "0.5",
+    "1/7",
+    "1e9",
+    "18446744073709551616",
+    ".nan",
+    "~",
+    "true",
+    "[]",
+    "{}",
+    "[1, a]",
+    "{a: 1}",
+    "n0",
+    "n0/0",
+    "n0/0@4",
+    "n[0-3]",
+    "n[0-",
+    "a*",
+    "*",
+    "&x",
+    "*x",
+    "<<",
+    "whole",
+    "1g.5gb",
+    "9999g.1gb",
+    "12GiB",
+    "99999999999GiB",
+    "1s",
+    "end",
+    "none",
+    "any",
+    "host",
+    "full gpu",
+    "H100",
+    "'",
+    "\"",
+    "!!str",
+    "\u{0}",
 ];
 
 proptest! {
@@ -97,7 +138,11 @@ proptest! {
 #[test]
 fn bombs_are_refused() {
     let deep = |open: &str, close: &str| {
-        format!("cleave: 1\nnodes: {}{}", open.repeat(5_000), close.repeat(5_000))
+        format!(
+            "cleave: 1\nnodes: {}{}",
+            open.repeat(5_000),
+            close.repeat(5_000)
+        )
     };
     let mut aliases = String::from("cleave: 1\nboards:\n  - &a0 [x, x, x, x, x, x, x, x, x]\n");
     for i in 1..12 {
@@ -118,10 +163,19 @@ fn bombs_are_refused() {
         "cleave: 1\nnodes: [{name: n, labels: {a: 'x[0-18446744073709551615]'}}]".into(),
         "cleave: 1\nnodes: [{name: n}]\nworkloads: [{name: a, workers: 4000000000, on: n}]".into(),
         format!("cleave: {}", "9".repeat(100_000)),
-        format!("cleave: 1\nworkloads: [{{name: {}}}]", "x".repeat(1_000_000)),
-        format!("cleave: 1\nworkloads: [{{name: a, gpu: {}}}]", "9".repeat(100_000)),
+        format!(
+            "cleave: 1\nworkloads: [{{name: {}}}]",
+            "x".repeat(1_000_000)
+        ),
+        format!(
+            "cleave: 1\nworkloads: [{{name: a, gpu: {}}}]",
+            "9".repeat(100_000)
+        ),
     ] {
         let problems = parse(&text).expect_err(&text[..text.len().min(80)]);
-        assert!(problems.0.iter().all(|p| p.message.len() < 2_000), "{problems}");
+        assert!(
+            problems.0.iter().all(|p| p.message.len() < 2_000),
+            "{problems}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use cleave_model::{
     Name, WorkerId,
     board::Instance,
-    lease::{Hold, Lease, Phase, Share, Slice},
+    lease::{Hold, Lease, Phase, Share, Sharing, Slice},
     verdict::{Dimension, Reason, Verdict},
 };
 use cleave_scenario::{Scenario, Snapshot, Standing, judge, parse};
@@ -31,23 +31,52 @@ fn name(text: &str) -> Name {
 
 fn lease(workload: &str, index: u32, node: &str, slices: Vec<Slice>) -> Lease {
     Lease {
-        worker: WorkerId { workload: name(workload), index },
+        worker: WorkerId {
+            workload: name(workload),
+            index,
+        },
         attempt: 1,
-        hold: Hold { node: name(node), cpu_milli: 0, memory_bytes: 0, slices },
+        hold: Hold {
+            node: name(node),
+            cpu_milli: 0,
+            memory_bytes: 0,
+            slices,
+        },
         phase: Phase::Running,
         since: 0,
     }
 }
 
 fn snapshot(scenario: &Scenario) -> Snapshot {
-    let whole = |gpu| Slice { gpu, instance: None, share: None };
-    let cut = |gpu, profile: &str, start| {
-        let id = scenario.catalogue.find("A100-40GB").expect("a built-in board");
-        let profile = scenario.catalogue.board(id).profile(profile).expect("a profile");
-        Slice { instance: Some(Instance { start, profile }), ..whole(gpu) }
+    let whole = |gpu| Slice {
+        gpu,
+        instance: None,
+        share: None,
     };
-    let share = Some(Share { compute: 210_000, memory_mib: 10_048 });
-    let standing = |verdict| Standing { verdict, ..Standing::default() };
+    let cut = |gpu, profile: &str, start| {
+        let id = scenario
+            .catalogue
+            .find("A100-40GB")
+            .expect("a built-in board");
+        let profile = scenario
+            .catalogue
+            .board(id)
+            .profile(profile)
+            .expect("a profile");
+        Slice {
+            instance: Some(Instance { start, profile }),
+            ..whole(gpu)
+        }
+    };
+    let share = Some(Share {
+        compute: 210_000,
+        memory_mib: 10_048,
+        by: Sharing::TimeSlice,
+    });
+    let standing = |verdict| Standing {
+        verdict,
+        ..Standing::default()
+    };
     let mut snapshot = Snapshot {
         leases: vec![
             lease("pair", 0, "n0", vec![whole(0), whole(1)]),
@@ -59,14 +88,28 @@ fn snapshot(scenario: &Scenario) -> Snapshot {
         ..Snapshot::default()
     };
     for placed in ["pair", "small", "big", "part"] {
-        snapshot.standings.insert(name(placed), standing(Some(Verdict::Placed)));
+        snapshot
+            .standings
+            .insert(name(placed), standing(Some(Verdict::Placed)));
     }
     let full = Verdict::Not(Reason::Full(Dimension::Gpu));
-    snapshot.standings.insert(name("none-left"), standing(Some(full)));
-    let waits = WorkerId { workload: name("small"), index: 0 };
+    snapshot
+        .standings
+        .insert(name("none-left"), standing(Some(full)));
+    let waits = WorkerId {
+        workload: name("small"),
+        index: 0,
+    };
     let waits = Verdict::WaitsFor(vec![waits]);
-    snapshot.standings.insert(name("waiting"), standing(Some(waits)));
-    let done = Standing { finished: true, evicted: 1, moved: 2, ..Standing::default() };
+    snapshot
+        .standings
+        .insert(name("waiting"), standing(Some(waits)));
+    let done = Standing {
+        finished: true,
+        evicted: 1,
+        moved: 2,
+        ..Standing::default()
+    };
     snapshot.standings.insert(name("done"), done);
     snapshot
 }
@@ -77,7 +120,10 @@ fn judged(expect: &str, change: impl Fn(&mut Snapshot)) -> String {
     let scenario = parse(&text).unwrap_or_else(|problems| panic!("{problems}"));
     let mut snapshot = snapshot(&scenario);
     change(&mut snapshot);
-    let all = scenario.expects.iter().flat_map(|e| judge(&scenario, e, &snapshot));
+    let all = scenario
+        .expects
+        .iter()
+        .flat_map(|e| judge(&scenario, e, &snapshot));
     let all: Vec<_> = all.map(|difference| difference.to_string()).collect();
     all.join("\n")
 }

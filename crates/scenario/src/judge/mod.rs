@@ -1,17 +1,19 @@
 //! Comparing what should be with what is.
 
+mod gpus;
+
 use crate::ast::expect::{Count, When};
 use crate::place::Place;
-use crate::quantity::{Duration, GpuAmount, Memory};
-use crate::scenario::{Check, Demand, Expect, Holding, ReasonCode, Scenario, Set, Whereabouts};
+use crate::quantity::Duration;
+use crate::reason::verdict_code;
+use crate::scenario::{Check, Demand, Expect, ReasonCode, Scenario, Set, Whereabouts};
 use cleave_model::{
     Name,
-    board::{Board, Instance, Layouts},
-    lease::{Hold, Lease, Phase, Slice},
-    verdict::{Reason, Verdict},
+    lease::{Hold, Lease, Phase},
+    verdict::Verdict,
     workload::Workload,
 };
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt};
 
 /// What is at one time, with what happened to each workload until then.
 #[derive(Clone, Debug, Default)]
@@ -57,13 +59,21 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, at, expected, got, verdicts } = self;
+        let Self {
+            place,
+            at,
+            expected,
+            got,
+            verdicts,
+        } = self;
         match at {
             When::End => write!(f, "{place}: at the end: ")?,
             When::At(ms) => write!(f, "{place}: at {}: ", Duration(*ms))?,
         }
         write!(f, "expected {expected}\n  got {got}")?;
-        verdicts.iter().try_for_each(|(name, verdict)| write!(f, "\n  `{name}`: {verdict}"))
+        verdicts
+            .iter()
+            .try_for_each(|(name, verdict)| write!(f, "\n  `{name}`: {verdict}"))
     }
 }
 
@@ -76,17 +86,31 @@ pub fn judge(scenario: &Scenario, expect: &Expect, snapshot: &Snapshot) -> Vec<D
         leases: BTreeMap::new(),
     };
     for lease in &snapshot.leases {
-        view.leases.entry(&lease.worker.workload).or_default().push(lease);
+        view.leases
+            .entry(&lease.worker.workload)
+            .or_default()
+            .push(lease);
     }
     let mut differences = Vec::new();
     for (place, check) in &expect.checks {
-        if let Err(Wrong { expected, got, about }) = view.check(check) {
+        if let Err(Wrong {
+            expected,
+            got,
+            about,
+        }) = view.check(check)
+        {
             let said = about.into_iter().take(5).map(|name| {
                 let said = view.said(&name);
                 (name, said)
             });
             let (place, at, verdicts) = (*place, expect.at, said.collect());
-            differences.push(Difference { place, at, expected, got, verdicts });
+            differences.push(Difference {
+                place,
+                at,
+                expected,
+                got,
+                verdicts,
+            });
         }
     }
     differences
@@ -106,7 +130,11 @@ struct Wrong {
 }
 
 fn wrong<T>(expected: String, got: String, about: Vec<Name>) -> Result<T, Wrong> {
-    Err(Wrong { expected, got, about })
+    Err(Wrong {
+        expected,
+        got,
+        about,
+    })
 }
 
 impl View<'_> {
@@ -115,17 +143,23 @@ impl View<'_> {
             Check::Set(set, demands) => demands.iter().try_for_each(|d| self.set(*set, d)),
             Check::Workers(name, count) => {
                 let got = self.holds(name).count() as u64;
-                self.count(*count, got, &format!("workers of `{name}` placed"), vec![name.clone()])
+                self.count(
+                    *count,
+                    got,
+                    &format!("workers of `{name}` placed"),
+                    vec![name.clone()],
+                )
             }
-            Check::Pending(names, code) => {
-                names.iter().try_for_each(|name| self.pending(name, code.as_ref()))
-            }
+            Check::Pending(names, code) => names
+                .iter()
+                .try_for_each(|name| self.pending(name, code.as_ref())),
             Check::On(name, whereabouts) => self.on(name, whereabouts),
             Check::Slices(node, gpu, holdings) => self.slices(node, *gpu, holdings),
             Check::Fits(node, gpu, profiles) => self.fits(node, *gpu, profiles),
             Check::Untouched(names) => {
                 let touched = |n: &&Name| {
-                    self.standing(n).is_some_and(|s| s.evicted > 0 || s.moved > 0)
+                    self.standing(n)
+                        .is_some_and(|s| s.evicted > 0 || s.moved > 0)
                 };
                 let about: Vec<_> = names.iter().filter(touched).cloned().collect();
                 if about.is_empty() {
@@ -142,9 +176,10 @@ impl View<'_> {
                 let got = self.snapshot.standings.values().map(|s| s.moved).sum();
                 self.count(*count, got, "workers moved", self.members(Set::Moved))
             }
-            Check::Minimal => {
-                none_of(&self.snapshot.spare, "no eviction or move that could be given back")
-            }
+            Check::Minimal => none_of(
+                &self.snapshot.spare,
+                "no eviction or move that could be given back",
+            ),
             Check::Stable(plans) => {
                 let plans = format!("{plans} more plans that decide nothing");
                 none_of(&self.snapshot.restless, &plans)
@@ -159,7 +194,8 @@ impl View<'_> {
     /// What the workers of a workload hold, those that are leaving left out, by worker.
     fn holds(&self, name: &Name) -> impl Iterator<Item = (u32, &Hold)> {
         let own = self.leases.get(name).into_iter().flatten();
-        own.filter(|l| l.phase != Phase::Draining).map(|l| (l.worker.index, &l.hold))
+        own.filter(|l| l.phase != Phase::Draining)
+            .map(|l| (l.worker.index, &l.hold))
     }
 
     /// Every group has its minimum placed.
@@ -168,7 +204,9 @@ impl View<'_> {
         workload.groups.iter().all(|group| {
             let range = first..first + group.workers;
             first = range.end;
-            let placed = self.holds(&workload.name).filter(|(index, _)| range.contains(index));
+            let placed = self
+                .holds(&workload.name)
+                .filter(|(index, _)| range.contains(index));
             placed.count() as u64 >= u64::from(group.min)
         })
     }
@@ -177,9 +215,7 @@ impl View<'_> {
         let standing = self.standing(name);
         match set {
             Set::Running => self.workloads.get(name).is_some_and(|w| self.runs(w)),
-            Set::Pending => {
-                standing.is_some_and(|s| !s.finished) && !self.is(Set::Running, name)
-            }
+            Set::Pending => standing.is_some_and(|s| !s.finished) && !self.is(Set::Running, name),
             Set::Evicted => standing.is_some_and(|s| s.evicted > 0),
             Set::Moved => standing.is_some_and(|s| s.moved > 0),
             Set::Finished => standing.is_some_and(|s| s.finished),
@@ -187,7 +223,11 @@ impl View<'_> {
     }
 
     fn members(&self, set: Set) -> Vec<Name> {
-        let names = self.snapshot.standings.keys().filter(|name| self.is(set, name));
+        let names = self
+            .snapshot
+            .standings
+            .keys()
+            .filter(|name| self.is(set, name));
         names.cloned().collect()
     }
 
@@ -236,6 +276,7 @@ impl View<'_> {
             return Ok(());
         }
         let want = match (want.least, want.most) {
+            (0, 0) => "none".into(),
             (least, most) if least == most => format!("exactly {least}"),
             (0, most) => format!("at most {most}"),
             (least, u64::MAX) => format!("at least {least}"),
@@ -272,7 +313,10 @@ impl View<'_> {
     }
 
     fn nodes_of(&self, name: &Name) -> String {
-        let mut nodes: Vec<_> = self.holds(name).map(|(_, hold)| hold.node.clone()).collect();
+        let mut nodes: Vec<_> = self
+            .holds(name)
+            .map(|(_, hold)| hold.node.clone())
+            .collect();
         nodes.sort();
         nodes.dedup();
         list(&nodes)
@@ -283,7 +327,11 @@ impl View<'_> {
         if *level == "host" {
             return Some(node.clone());
         }
-        self.scenario.node(node.as_str())?.labels.get(level).cloned()
+        self.scenario
+            .node(node.as_str())?
+            .labels
+            .get(level)
+            .cloned()
     }
 
     fn on(&self, name: &Name, whereabouts: &Whereabouts) -> Result<(), Wrong> {
@@ -294,16 +342,19 @@ impl View<'_> {
             return wrong(expected, "it has no place".into(), about);
         }
         let domains = |level| {
-            let domains: Vec<_> = holds.iter().map(|(_, h)| self.domain(&h.node, level)).collect();
+            let domains: Vec<_> = holds
+                .iter()
+                .map(|(_, h)| self.domain(&h.node, level))
+                .collect();
             let mut each = domains.clone();
             each.sort();
             each.dedup();
             (domains.len(), each)
         };
         let good = match whereabouts {
-            Whereabouts::Nodes(nodes) => {
-                holds.iter().all(|(_, hold)| nodes.binary_search(&hold.node).is_ok())
-            }
+            Whereabouts::Nodes(nodes) => holds
+                .iter()
+                .all(|(_, hold)| nodes.binary_search(&hold.node).is_ok()),
             Whereabouts::Same(level) => matches!(&domains(level).1[..], [Some(_)]),
             Whereabouts::Apart(level) => {
                 let (workers, each) = domains(level);
@@ -325,79 +376,23 @@ impl View<'_> {
     /// Whether all GPUs of a hold lie in one group of the level.
     fn linked(&self, hold: &Hold, level: &Name) -> bool {
         let node = self.scenario.node(hold.node.as_str());
-        let links = node.into_iter().flat_map(|n| &n.links).filter(|link| link.name == *level);
-        links.flat_map(|link| &link.groups).any(|group| {
-            hold.slices.iter().all(|slice| group.contains(&slice.gpu))
-        })
-    }
-
-    /// Everything held on a GPU; an instance that several share stands once.
-    fn held(&self, node: &Name, gpu: u8) -> Vec<Slice> {
-        let leases = self.snapshot.leases.iter().filter(|l| l.hold.node == *node);
-        let slices = leases.flat_map(|l| &l.hold.slices).filter(|s| s.gpu == gpu).copied();
-        let mut held: Vec<_> = slices
-            .map(|s| if s.instance.is_some() { Slice { share: None, ..s } } else { s })
-            .collect();
-        held.sort();
-        held.dedup_by(|a, b| a.instance.is_some() && a == b);
-        held
-    }
-
-    fn board(&self, node: &Name, gpu: u8) -> Option<(Arc<Board>, Arc<Layouts>)> {
-        let board = self.scenario.node(node.as_str())?.gpus.get(usize::from(gpu))?;
-        let catalogue = &self.scenario.catalogue;
-        let id = catalogue.find(board.as_str()).ok()?;
-        Some((catalogue.board(id).clone(), catalogue.layouts(id).clone()))
-    }
-
-    fn slices(&self, node: &Name, gpu: u8, holdings: &[Holding]) -> Result<(), Wrong> {
-        let Some((board, _)) = self.board(node, gpu) else { return Ok(()) };
-        let held = self.held(node, gpu);
-        // Holdings that leave less open take theirs first.
-        let mut wanted: Vec<_> = holdings.iter().collect();
-        wanted.sort_by_key(|h| matches!(h, Holding::Instance(_, None)));
-        let mut rest = held.clone();
-        let all = wanted.into_iter().all(|holding| {
-            let found = rest.iter().position(|slice| holding.is(slice, &board));
-            found.map(|at| rest.remove(at)).is_some()
-        });
-        if all && rest.is_empty() {
-            return Ok(());
-        }
-        let want: Vec<_> = holdings.iter().map(ToString::to_string).collect();
-        let expected = format!("{node}/{gpu} with {}", or_nothing(&want));
-        let got: Vec<_> = held.iter().map(|slice| shown(slice, &board)).collect();
-        wrong(expected, or_nothing(&got), Vec::new())
-    }
-
-    fn fits(&self, node: &Name, gpu: u8, profiles: &[String]) -> Result<(), Wrong> {
-        let Some((board, layouts)) = self.board(node, gpu) else { return Ok(()) };
-        let held = self.held(node, gpu);
-        let instances: Option<Vec<Instance>> = held.iter().map(|s| s.instance).collect();
-        let batch: Option<Vec<_>> =
-            profiles.iter().map(|p| board.profile(p).ok().map(|ix| (ix, 1))).collect();
-        let layout = instances.and_then(|instances| layouts.find(&instances));
-        let fits = layout.zip(batch).is_some_and(|(layout, batch)| {
-            let joined = batch.iter().try_fold(BTreeMap::new(), |mut sum, (ix, n): &(_, u8)| {
-                *sum.entry(*ix).or_insert(0u8) += *n;
-                Some(sum)
-            });
-            let joined: Vec<_> = joined.unwrap_or_default().into_iter().collect();
-            layouts.joint(layout, &joined).is_some()
-        });
-        if fits {
-            return Ok(());
-        }
-        let expected = format!("room on {node}/{gpu} for {}", profiles.join(" and "));
-        let got: Vec<_> = held.iter().map(|slice| shown(slice, &board)).collect();
-        wrong(expected, format!("none beside {}", or_nothing(&got)), Vec::new())
+        let links = node
+            .into_iter()
+            .flat_map(|n| &n.links)
+            .filter(|link| link.name == *level);
+        links
+            .flat_map(|link| &link.groups)
+            .any(|group| hold.slices.iter().all(|slice| group.contains(&slice.gpu)))
     }
 
     fn said(&self, name: &Name) -> String {
         match self.standing(name) {
             None => "not submitted yet".into(),
             Some(Standing { finished: true, .. }) => "finished".into(),
-            Some(Standing { verdict: Some(verdict), .. }) => verdict.to_string(),
+            Some(Standing {
+                verdict: Some(verdict),
+                ..
+            }) => verdict.to_string(),
             Some(_) if self.holds(name).next().is_some() => {
                 format!("placed on {}", self.nodes_of(name))
             }
@@ -420,53 +415,26 @@ fn short(items: impl IntoIterator<Item = String>) -> String {
     let more = items.len().saturating_sub(8);
     items.truncate(8);
     let text = items.join(", ");
-    if more > 0 { format!("{text} and {more} more") } else { text }
+    if more > 0 {
+        format!("{text} and {more} more")
+    } else {
+        text
+    }
 }
 
 fn list(names: &[Name]) -> String {
-    if names.is_empty() { "nobody".into() } else { short(names.iter().map(|n| format!("`{n}`"))) }
+    if names.is_empty() {
+        "nobody".into()
+    } else {
+        short(names.iter().map(|n| format!("`{n}`")))
+    }
 }
 
 fn or_nothing(items: &[String]) -> String {
-    if items.is_empty() { "nothing".into() } else { items.join(", ") }
-}
-
-/// A slice as expectations write it.
-fn shown(slice: &Slice, board: &Board) -> String {
-    match (slice.instance, slice.share) {
-        (Some(i), _) => format!("{}@{}", board.at(i.profile).name, i.start),
-        (None, None) => "whole".into(),
-        (None, Some(share)) => {
-            let memory = Memory(u64::from(share.memory_mib) << 20);
-            format!("{} ({memory})", GpuAmount(share.compute.into()))
-        }
-    }
-}
-
-impl Holding {
-    fn is(&self, slice: &Slice, board: &Board) -> bool {
-        match (self, slice.instance, slice.share) {
-            (Self::Whole, None, None) => true,
-            (Self::Instance(profile, start), Some(i), _) => {
-                board.profile(profile).is_ok_and(|ix| ix == i.profile)
-                    && start.is_none_or(|start| start == i.start)
-            }
-            (Self::Compute(units), None, Some(share)) => share.compute == *units,
-            (Self::Memory(mib), None, Some(share)) => share.memory_mib == *mib,
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Display for Holding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole => write!(f, "whole"),
-            Self::Instance(profile, Some(start)) => write!(f, "{profile}@{start}"),
-            Self::Instance(profile, None) => write!(f, "{profile}"),
-            Self::Compute(units) => write!(f, "{}", GpuAmount((*units).into())),
-            Self::Memory(mib) => write!(f, "{}", Memory(u64::from(*mib) << 20)),
-        }
+    if items.is_empty() {
+        "nothing".into()
+    } else {
+        items.join(", ")
     }
 }
 
@@ -478,44 +446,5 @@ impl fmt::Display for Whereabouts {
             Self::Apart(level) => write!(f, "with every worker in another {level}"),
             Self::Link(level) => write!(f, "with the GPUs of each worker in one {level}"),
         }
-    }
-}
-
-impl ReasonCode {
-    /// Whether the verdict says this; a search that ended early says only `budget-ended`.
-    pub fn matches(&self, verdict: &Verdict) -> bool {
-        let code = verdict_code(verdict);
-        code.word == self.word && (self.about.is_none() || self.about == code.about)
-    }
-}
-
-impl fmt::Display for ReasonCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.word)?;
-        self.about.iter().try_for_each(|about| write!(f, " {about}"))
-    }
-}
-
-/// A verdict as expectations write it.
-fn verdict_code(verdict: &Verdict) -> ReasonCode {
-    let word = |word: &str| ReasonCode { word: word.into(), about: None };
-    match verdict {
-        Verdict::Placed => word("placed"),
-        Verdict::WaitsFor(_) => word("waits"),
-        Verdict::BudgetEnded(_) => word("budget-ended"),
-        Verdict::Not(reason) => reason_word(reason),
-    }
-}
-
-/// A reason's word is its variant, its object what the variant holds.
-fn reason_word(reason: &Reason) -> ReasonCode {
-    let value = serde_json::to_value(reason).expect("a reason is plain data");
-    match value {
-        serde_json::Value::String(word) => ReasonCode { word, about: None },
-        serde_json::Value::Object(map) => {
-            let (word, about) = map.into_iter().next().expect("a variant has a name");
-            ReasonCode { word, about: about.as_str().map(Into::into) }
-        }
-        other => ReasonCode { word: other.to_string(), about: None },
     }
 }

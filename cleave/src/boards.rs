@@ -1,0 +1,186 @@
+//! `cleave boards`: what the known GPUs can be cut into.
+
+use crate::{screen, table::Table};
+use cleave_model::board::{Board, Catalogue, Layouts, ModeChange};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// A board by name, alias or family; all boards if left out
+    name: Option<String>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Also list every maximal layout (nothing more can be added to it)
+    #[arg(long, requires = "name")]
+    layouts: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let boards = Catalogue::builtin();
+    let text = match &args.name {
+        None if args.json => {
+            let all = boards
+                .ids()
+                .map(|id| as_json(boards.board(id), boards.layouts(id)));
+            pretty(&Value::Array(all.collect()))?
+        }
+        None => overview(&boards),
+        Some(name) => {
+            let id = boards
+                .find(name)
+                .map_err(|error| anyhow::anyhow!("{error}"))?;
+            let (board, layouts) = (boards.board(id), boards.layouts(id));
+            if args.json {
+                pretty(&as_json(board, layouts))?
+            } else {
+                detail(board, layouts, args.layouts)
+            }
+        }
+    };
+    screen::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn pretty(value: &Value) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+fn overview(boards: &Catalogue) -> String {
+    let mut table = Table::new(["board", "memory MiB", "profiles", "layouts", "also called"]);
+    for id in boards.ids() {
+        let board = boards.board(id);
+        let layouts = boards.layouts(id).len();
+        let cut = !board.profiles.is_empty();
+        table.row([
+            board.name.clone(),
+            board.memory_mib.to_string(),
+            if cut {
+                board.profiles.len().to_string()
+            } else {
+                "–".into()
+            },
+            if cut {
+                layouts.to_string()
+            } else {
+                "–".into()
+            },
+            shorten(&board.aliases.join(", "), 30),
+        ]);
+    }
+    table.render() + "\n`cleave boards NAME` shows profiles, starts and layouts.\n"
+}
+
+fn shorten(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+fn detail(board: &Board, layouts: &Layouts, all: bool) -> String {
+    let mut out = format!("{}  {} MiB", screen::bold(&board.name), board.memory_mib);
+    if board.profiles.is_empty() {
+        return out + "\nnot cut into instances: whole, or shares of it\n";
+    }
+    out += &format!(
+        ", {} memory units, {} compute slices\nMIG mode: {}\n\n",
+        board.units,
+        board.compute,
+        match board.mode_change {
+            ModeChange::Never => "can't be changed",
+            ModeChange::Reset => "a change needs a GPU reset",
+            ModeChange::Live => "a change needs the GPU idle, no reset",
+        }
+    );
+    let mut table = Table::new([
+        "profile", "compute", "units", "MiB", "at most", "starts", "weight %",
+    ]);
+    for ix in board.indices() {
+        let profile = board.at(ix);
+        let starts: Vec<String> = profile.starts.iter().map(u8::to_string).collect();
+        let weight = f64::from(board.weight(ix)) * 100.0 / f64::from(cleave_model::GPU);
+        table.row([
+            profile.name.clone(),
+            profile.compute.to_string(),
+            profile.size.to_string(),
+            profile.memory_mib.to_string(),
+            profile.max.to_string(),
+            starts.join(" "),
+            format!("{weight:.2}"),
+        ]);
+    }
+    out += &table.render();
+    let maximal: Vec<_> = layouts.ids().filter(|id| layouts.maximal(*id)).collect();
+    out += &format!(
+        "\n{} legal layouts, {} of them maximal\n",
+        layouts.len(),
+        maximal.len()
+    );
+    if all {
+        out.push('\n');
+        for id in maximal {
+            out += &picture(board, layouts, id);
+        }
+    } else {
+        out += "`--layouts` draws the maximal ones.\n";
+    }
+    out
+}
+
+/// A layout as its line of memory units: `|4g.40gb       |1g.10gb|…`.
+fn picture(board: &Board, layouts: &Layouts, id: cleave_model::board::LayoutId) -> String {
+    const UNIT: usize = 8;
+    let mut line = String::new();
+    let mut at = 0;
+    for instance in layouts.instances(id) {
+        let profile = board.at(instance.profile);
+        let gap = usize::from(instance.start.saturating_sub(at)) * UNIT;
+        line += &"·".repeat(gap);
+        let room = usize::from(profile.size) * UNIT;
+        line += &format!("|{:<width$.width$}", profile.name, width = room - 1);
+        at = instance.start + profile.size;
+    }
+    line += &"·".repeat(usize::from(board.units.saturating_sub(at)) * UNIT);
+    line.trim_end().to_string() + "|\n"
+}
+
+fn as_json(board: &Board, layouts: &Layouts) -> Value {
+    let profiles: Vec<Value> = board
+        .indices()
+        .map(|ix| {
+            let profile = board.at(ix);
+            json!({
+                "name": profile.name,
+                "compute_slices": profile.compute,
+                "memory_units": profile.size,
+                "memory_mib": profile.memory_mib,
+                "starts": profile.starts,
+                "max_count": profile.max,
+                "weight_units": board.weight(ix),
+                "graphics": profile.graphics(),
+            })
+        })
+        .collect();
+    let maximal: Vec<Value> = layouts
+        .ids()
+        .filter(|id| layouts.maximal(*id) && !board.profiles.is_empty())
+        .map(|id| {
+            let named = layouts.instances(id).iter();
+            named
+                .map(|i| json!(format!("{}@{}", board.at(i.profile).name, i.start)))
+                .collect()
+        })
+        .collect();
+    json!({
+        "name": board.name,
+        "aliases": board.aliases,
+        "memory_mib": board.memory_mib,
+        "memory_units": board.units,
+        "compute_slices": board.compute,
+        "profiles": profiles,
+        "layouts": layouts.len(),
+        "maximal_layouts": maximal,
+    })
+}

@@ -1,0 +1,137 @@
+//! Plain tables, spark-lines and bars.
+
+use crate::screen::bold;
+
+/// A table whose columns are as wide as their content; numbers to the right.
+#[derive(Default)]
+pub struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With these column heads.
+    pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            head: head.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// The table as text, with a line end after each row.
+    pub fn render(&self) -> String {
+        let all = || std::iter::once(&self.head).chain(&self.rows);
+        let columns = all().map(Vec::len).max().unwrap_or(0);
+        let cell = |row: &[String], at: usize| row.get(at).cloned().unwrap_or_default();
+        let widths: Vec<usize> = (0..columns)
+            .map(|at| all().map(|row| width(&cell(row, at))).max().unwrap_or(0))
+            .collect();
+        let numeric: Vec<bool> = (0..columns)
+            .map(|at| {
+                let mut cells = self.rows.iter().map(|row| cell(row, at));
+                cells.all(|text| is_number(&text)) && !self.rows.is_empty()
+            })
+            .collect();
+        let mut out = String::new();
+        for (n, row) in all().enumerate() {
+            let mut line = String::new();
+            for at in 0..columns {
+                let text = cell(row, at);
+                let fill = " ".repeat(widths[at] - width(&text));
+                let gap = if at > 0 { "  " } else { "" };
+                line += gap;
+                line += &if numeric[at] {
+                    fill + &text
+                } else {
+                    text + &fill
+                };
+            }
+            let line = line.trim_end();
+            out += &if n == 0 { bold(line) } else { line.to_string() };
+            out.push('\n');
+        }
+        out
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    let text = text
+        .trim_end_matches([' ', '%'])
+        .trim_start_matches(['+', '-', '±']);
+    text.is_empty()
+        || text
+            .chars()
+            .all(|c| c.is_ascii_digit() || ".,–".contains(c))
+}
+
+fn width(text: &str) -> usize {
+    let mut count = 0;
+    let mut escape = false;
+    for c in text.chars() {
+        match c {
+            '\u{1b}' => escape = true,
+            'm' if escape => escape = false,
+            _ if escape => {}
+            _ => count += 1,
+        }
+    }
+    count
+}
+
+/// Values as one character each, from the least to the greatest.
+pub fn spark(values: &[f64]) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let level = |value: f64| {
+        let share = if most > least {
+            (value - least) / (most - least)
+        } else {
+            1.0
+        };
+        LEVELS[((share * 7.0).round() as usize).min(7)]
+    };
+    values.iter().map(|&value| level(value)).collect()
+}
+
+/// A whole number with thin groups of three, such as `12,500`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_aligns_numbers_right_and_words_left() {
+        let mut table = Table::new(["board", "GPUs"]);
+        table.row(["T4", "8"]);
+        table.row(["H100-80GB", "1,024"]);
+        assert_eq!(
+            table.render(),
+            "board       GPUs\nT4             8\nH100-80GB  1,024\n"
+        );
+    }
+
+    #[test]
+    fn numbers_and_sparks() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(1234567), "1,234,567");
+        assert_eq!(spark(&[0.0, 3.5, 7.0]), "▁▅█");
+        assert_eq!(spark(&[]), "");
+    }
+}

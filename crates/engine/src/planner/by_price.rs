@@ -1,0 +1,318 @@
+//! The engine's own packing: each worker goes where the value of what remains falls least.
+
+use super::{Packing, pricing};
+use crate::{
+    constraints::{Domains, admits},
+    fit,
+    forms::{Form, Way, ways},
+    inventory::{NodeBooks, NodeIx, Use},
+    pack::{Choice, KindIx, Mark, NodeView, Pack, Topology},
+    price::Gpu,
+    state::{AskIx, State},
+};
+use cleave_model::{
+    GPU, Name,
+    ask::Constraints,
+    lease::Hold,
+    node::LinkLevel,
+    prices::Prices,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Packs by bid prices. Begins empty and follows a state.
+#[derive(Debug, Default)]
+pub struct ByPrice {
+    copy: Option<Copy>,
+}
+
+impl Clone for ByPrice {
+    /// A working copy is never copied: the clone follows anew.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// The working copy: nodes by rank, that is by the order of their names.
+#[derive(Debug)]
+struct Copy {
+    pack: Pack,
+    marks: Vec<Mark>,
+    by_rank: Vec<NodeIx>,
+    ranks: BTreeMap<NodeIx, u32>,
+    /// Nodes with GPUs of several boards: too rare to price, searched plainly.
+    mixed: BTreeMap<u32, NodeBooks>,
+    mixed_undo: Vec<(usize, u32, NodeBooks)>,
+    topologies: Vec<Vec<LinkLevel>>,
+    signatures: Signatures,
+    asks: BTreeMap<AskIx, Wanted>,
+    prices: Option<Arc<Prices>>,
+    /// How many distinct asks the nominal prices cover, where there are no others yet.
+    nominal_for: usize,
+    position: u64,
+    shape: u64,
+}
+
+/// An ask as the pack knows it.
+#[derive(Clone, Debug)]
+struct Wanted {
+    ways: Vec<(Way, KindIx)>,
+    /// Whether a node of each signature admits it; as far as asked so far.
+    admitted: Vec<Option<bool>>,
+}
+
+/// What labels and taints say, as far as any ask refers to them, as small numbers.
+#[derive(Clone, Debug, Default)]
+struct Signatures {
+    keys: BTreeSet<Name>,
+    known: BTreeMap<Signature, u32>,
+    /// A node of each.
+    examples: Vec<NodeIx>,
+}
+
+type Signature = (Vec<Option<Name>>, Vec<Name>);
+
+impl Packing for ByPrice {
+    fn follow(&mut self, state: &State) {
+        let keys = referred(state);
+        let known = self.copy.as_mut().filter(|copy| {
+            copy.shape == state.changes().shape() && copy.signatures.keys.is_superset(&keys)
+        });
+        let changed = known.and_then(|copy| {
+            let nodes = state.changes().since(copy.position)?;
+            nodes.for_each(|ix| copy.update(state, ix));
+            Some(())
+        });
+        if changed.is_none() {
+            self.copy = Some(Copy::of(state, keys));
+        }
+        let copy = self.copy.as_mut().expect("made above");
+        copy.position = state.changes().end();
+        copy.follow_prices(state);
+    }
+
+    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+        self.copy.as_mut().expect("followed before").place(state, ask, domains)
+    }
+
+    fn begin(&mut self) {
+        let copy = self.copy.as_mut().expect("followed before");
+        copy.marks.push(copy.pack.mark());
+    }
+
+    fn end(&mut self, keep: bool) {
+        let copy = self.copy.as_mut().expect("followed before");
+        let mark = copy.marks.pop().expect("a trial was begun");
+        if keep {
+            copy.pack.keep(mark);
+            if copy.marks.is_empty() {
+                copy.mixed_undo.clear();
+            }
+        } else {
+            copy.pack.rollback(mark);
+            while let Some((_, rank, books)) =
+                copy.mixed_undo.pop_if(|(depth, ..)| *depth > copy.marks.len())
+            {
+                copy.mixed.insert(rank, books);
+            }
+        }
+    }
+}
+
+/// The label keys that any ask refers to.
+fn referred(state: &State) -> BTreeSet<Name> {
+    let limits = state.asks().map(|(_, ask, _)| &ask.limits);
+    limits.flat_map(|limits: &Constraints| limits.select.keys().cloned()).collect()
+}
+
+impl Copy {
+    fn of(state: &State, keys: BTreeSet<Name>) -> Self {
+        let by_rank: Vec<NodeIx> = state.nodes().map(|(ix, _)| ix).collect();
+        let ranks = (0..).zip(&by_rank).map(|(rank, &ix)| (ix, rank)).collect();
+        let max_gpus = state.nodes().map(|(_, books)| books.gpus.len()).max().unwrap_or(0);
+        let mut links: Vec<Vec<LinkLevel>> =
+            state.nodes().map(|(_, books)| books.node.links.clone()).collect();
+        links.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
+        links.dedup();
+        links.retain(|levels| !levels.is_empty());
+        links.insert(0, Vec::new());
+        let trees = links.iter().map(|levels| Topology {
+            levels: levels.iter().map(masks).collect(),
+        });
+        let mut copy = Self {
+            pack: Pack::new(pricing::boards(state), trees.collect(), max_gpus),
+            marks: Vec::new(),
+            by_rank,
+            ranks,
+            mixed: BTreeMap::new(),
+            mixed_undo: Vec::new(),
+            topologies: links,
+            signatures: Signatures { keys, ..Signatures::default() },
+            asks: BTreeMap::new(),
+            prices: None,
+            nominal_for: 0,
+            position: 0,
+            shape: state.changes().shape(),
+        };
+        for (ix, _) in state.nodes() {
+            copy.update(state, ix);
+        }
+        copy
+    }
+
+    /// Takes new prices; before there are any, every ask bids its weight.
+    fn follow_prices(&mut self, state: &State) {
+        match (state.prices(), &self.prices) {
+            (Some(new), Some(old)) if Arc::ptr_eq(new, old) => {}
+            (Some(new), _) => {
+                self.pack.set_prices(new);
+                self.prices = Some(new.clone());
+            }
+            (None, _) if self.nominal_for != state.ask_count() => {
+                self.pack.set_prices(&pricing::Question::nominal(state).answer());
+                self.nominal_for = state.ask_count();
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn update(&mut self, state: &State, ix: NodeIx) {
+        let Some(&rank) = self.ranks.get(&ix) else { return };
+        let Some(books) = state.node(ix).filter(|books| books.is_open()) else {
+            self.pack.set_node(rank, None);
+            self.mixed.remove(&rank);
+            return;
+        };
+        let mut boards = books.gpus.iter().map(|gpu| gpu.board);
+        let board = boards.next();
+        if boards.any(|other| Some(other) != board) {
+            self.mixed.insert(rank, books.clone());
+            return;
+        }
+        let topology = self.topologies.iter().position(|links| *links == books.node.links);
+        let view = NodeView {
+            hard: self.signatures.of(ix, books),
+            board: board.map(|board| board.0),
+            cpu_milli: u32::try_from(books.cpu_milli).unwrap_or(u32::MAX),
+            memory_bytes: books.memory_bytes,
+            pods: books.pods,
+            topology: topology.unwrap_or(0) as u16,
+            gpus: books
+                .gpus
+                .iter()
+                .map(|gpu| {
+                    let memory_mib = state.boards().board(gpu.board).memory_mib;
+                    let open = !gpu.sick;
+                    open.then(|| view(&gpu.used, memory_mib)).flatten()
+                })
+                .collect(),
+        };
+        self.pack.set_node(rank, Some(view));
+    }
+
+    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+        if !self.asks.contains_key(&ask) {
+            let wanted = self.wanted(state, ask);
+            self.asks.insert(ask, wanted);
+        }
+        let Self { pack, asks, by_rank, signatures, .. } = self;
+        let wanted = asks.get_mut(&ask).expect("put in above");
+        let ask = state.ask(ask);
+        for hard in wanted.admitted.len()..signatures.examples.len() {
+            let example = state.node(signatures.examples[hard]);
+            let admits = example.map(|books| admits(&books.node, &ask.limits).is_ok());
+            wanted.admitted.push(admits);
+        }
+        let admitted = &wanted.admitted;
+        let free = domains.is_free();
+        let accept = |rank: u32, hard: u32| {
+            admitted[hard as usize] == Some(true)
+                && (free
+                    || state
+                        .node(by_rank[rank as usize])
+                        .is_some_and(|books| domains.admit(books).is_ok()))
+        };
+        for (way, kind) in &wanted.ways {
+            if let Some(choice) = pack.best(*kind, ask.memory_bytes, &accept) {
+                pack.place(*kind, ask.memory_bytes, &choice);
+                let books = state.node(by_rank[choice.node as usize])?;
+                return Some(hold(books, ask, way, &choice));
+            }
+        }
+        let ways: Vec<Way> = wanted.ways.iter().map(|(way, _)| way.clone()).collect();
+        for (&rank, books) in &mut self.mixed {
+            if admits(&books.node, &ask.limits).is_err() || domains.admit(books).is_err() {
+                continue;
+            }
+            if let Ok(hold) = fit::hold(books, ask, &ways, state.boards()) {
+                self.mixed_undo.push((self.marks.len(), rank, books.clone()));
+                books.take(&hold, state.boards()).expect("found on these books");
+                return Some(hold);
+            }
+        }
+        None
+    }
+
+    fn wanted(&mut self, state: &State, ask: AskIx) -> Wanted {
+        let ask = state.ask(ask);
+        let ways = match &ask.gpus {
+            None => vec![Way { on: Vec::new() }],
+            Some(gpus) => ways(gpus, state.boards()).unwrap_or_default(),
+        };
+        let kinds = ways.into_iter().map(|way| {
+            let kind = self.pack.kind(&pricing::kind(state, ask, &way));
+            (way, kind)
+        });
+        Wanted { ways: kinds.collect(), admitted: Vec::new() }
+    }
+}
+
+impl Signatures {
+    fn of(&mut self, ix: NodeIx, books: &NodeBooks) -> u32 {
+        let node = &books.node;
+        let labels = self.keys.iter().map(|key| node.labels.get(key).cloned()).collect();
+        let mut taints = node.taints.clone();
+        taints.sort();
+        let examples = &mut self.examples;
+        *self.known.entry((labels, taints)).or_insert_with(|| {
+            examples.push(ix);
+            examples.len() as u32 - 1
+        })
+    }
+}
+
+/// What is left of a GPU; `None` where nothing more can come.
+pub(super) fn view(used: &Use, memory_mib: u32) -> Option<Gpu> {
+    match used {
+        Use::Free => Some(Gpu::Free),
+        Use::Whole => None,
+        Use::Shared(shares) => Some(Gpu::Shared {
+            units: GPU - shares.compute,
+            memory_mib: memory_mib - shares.memory_mib,
+            by: shares.by,
+        }),
+        Use::Cut { layout, .. } => Some(Gpu::Cut(layout.0)),
+    }
+}
+
+fn masks(level: &LinkLevel) -> Vec<u32> {
+    let mask = |group: &Vec<u8>| group.iter().fold(0, |mask, gpu| mask | 1 << gpu.min(&31));
+    level.groups.iter().map(mask).collect()
+}
+
+fn hold(books: &NodeBooks, ask: &cleave_model::ask::Ask, way: &Way, choice: &Choice) -> Hold {
+    let form = |gpu: u8| -> Form {
+        let board = books.gpus[usize::from(gpu)].board;
+        let at = way.on.binary_search_by_key(&board, |(id, _)| *id);
+        way.on[at.expect("chosen on an allowed board")].1
+    };
+    let slices = choice.parts.iter().map(|part| form(part.gpu).slice(part.gpu, part.start));
+    Hold {
+        node: books.name().clone(),
+        cpu_milli: ask.cpu_milli,
+        memory_bytes: ask.memory_bytes,
+        slices: slices.collect(),
+    }
+}
