@@ -121,14 +121,7 @@ fn queues(script: &[(Millis, Request)]) -> Vec<Event> {
         _ => None,
     });
     let names: std::collections::BTreeSet<Name> = names.collect();
-    let queue = |name| cleave_model::queue::Queue {
-        name,
-        parent: None,
-        quota: Default::default(),
-        limit: Default::default(),
-        weight: 1,
-        priority: 0,
-    };
+    let queue = cleave_lab::convert::queue;
     names.into_iter().map(queue).map(Event::Queue).collect()
 }
 

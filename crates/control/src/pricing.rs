@@ -1,19 +1,20 @@
 //! When prices are asked for and when they take effect, counted in arrivals.
 //!
-//! A refinement is asked for by the batch that completes another `refine_every` arrivals, and
-//! takes effect with the first batch that goes beyond `refine_lag` arrivals after that; if the
-//! answer is not there by then, that batch waits for it. So when prices change depends on what
-//! arrived and on nothing else.
+//! The first refinement is asked for with the first arrivals, or before them where the mix is
+//! known beforehand; each further one a number of arrivals after the last that the engine derives
+//! from the prices in force ([`pause`]), so that prices follow the supply when it runs out. An
+//! answer takes effect with the first batch that goes beyond `refine_lag` arrivals after the
+//! question; if it is not there by then, that batch waits for it. One is under way at a time. So
+//! when prices change depends on what arrived and on nothing else.
 
-use cleave_engine::state::State;
-use cleave_model::{event::Batch, event::Event, prices::Prices};
-use std::collections::VecDeque;
+use cleave_engine::{planner::pause, state::State};
+use cleave_model::{event::Batch, event::Event, policy::Mix, prices::Prices};
 
-/// Refinements under way.
+/// The refinement under way, and when the last was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Pricing {
-    pending: VecDeque<Pending>,
-    rounds: u64,
+    pending: Option<Pending>,
+    asked_at: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -27,30 +28,30 @@ struct Pending {
 impl Pricing {
     /// Follows a batch that was folded, live or in replay.
     pub fn follow(&mut self, batch: &Batch, state: &State) {
-        for event in &batch.events {
-            if matches!(event, Event::Priced(_)) {
-                self.pending.pop_front();
-            }
+        if batch.events.iter().any(|event| matches!(event, Event::Priced(_))) {
+            self.pending = None;
         }
-        let policy = state.policy();
-        let arrivals = state.arrivals();
-        let Some(rounds) = arrivals.checked_div(policy.refine_every) else {
-            self.pending.clear();
+        let (policy, arrivals) = (state.policy(), state.arrivals());
+        if policy.refine_every == 0 {
+            self.pending = None;
             return;
-        };
-        if rounds > self.rounds {
-            let due = arrivals.saturating_add(policy.refine_lag);
-            self.pending.push_back(Pending {
-                asked_at: arrivals,
-                due,
-                told: false,
-                answer: None,
-            });
         }
-        self.rounds = rounds;
+        let known = policy.mix == Mix::Prior && state.prior().is_some();
+        let wanted = match self.asked_at {
+            None => state.node_count() > 0 && (known || arrivals > 0),
+            Some(at) => arrivals >= at.saturating_add(pause(state).min(policy.refine_every)),
+        };
+        if self.pending.is_some() || !wanted {
+            return;
+        }
+        // Before the first arrival there is nothing that could go on meanwhile.
+        let lag = if arrivals == 0 { 0 } else { policy.refine_lag };
+        let due = arrivals.saturating_add(lag);
+        self.pending = Some(Pending { asked_at: arrivals, due, told: false, answer: None });
+        self.asked_at = Some(arrivals);
     }
 
-    /// Refinements that nobody was told of yet; they count as told from now on.
+    /// The refinement that nobody was told of yet; it counts as told from now on.
     pub fn ask(&mut self) -> impl Iterator<Item = u64> {
         let untold = self.pending.iter_mut().filter(|pending| !pending.told);
         untold.map(|pending| {
@@ -61,8 +62,7 @@ impl Pricing {
 
     /// Keeps an answer; one that nobody waits for is dropped.
     pub fn answer(&mut self, asked_at: u64, prices: Prices) {
-        let waiting = self.pending.iter_mut().find(|p| p.asked_at == asked_at);
-        if let Some(pending) = waiting {
+        if let Some(pending) = self.pending.as_mut().filter(|p| p.asked_at == asked_at) {
             pending.answer.get_or_insert(prices);
         }
     }
@@ -70,12 +70,9 @@ impl Pricing {
     /// The prices that take effect when the count of arrivals becomes `arrivals`.
     ///
     /// # Errors
-    /// The first refinement that must be answered before.
+    /// The refinement that must be answered before.
     pub fn due(&self, arrivals: u64) -> Result<Vec<Prices>, u64> {
-        self.pending
-            .iter()
-            .take_while(|pending| pending.due < arrivals)
-            .map(|pending| pending.answer.clone().ok_or(pending.asked_at))
-            .collect()
+        let due = self.pending.iter().filter(|pending| pending.due < arrivals);
+        due.map(|pending| pending.answer.clone().ok_or(pending.asked_at)).collect()
     }
 }

@@ -48,6 +48,71 @@ pub fn hold(
     }
 }
 
+/// As what a node's books are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum As {
+    /// As they stand.
+    Now,
+    /// With nothing on the node; what is sick stays so.
+    Empty,
+    /// With nothing on it and nothing wrong with it.
+    New,
+}
+
+/// Whether [`hold`] finds one, without making it.
+///
+/// # Errors
+/// As [`hold`].
+pub fn fits(
+    books: &NodeBooks,
+    seen: As,
+    ask: &cleave_model::ask::Ask,
+    ways: &[Way],
+    boards: &Catalogue,
+) -> Result<(), Dimension> {
+    if let Some(gpus) = &ask.gpus {
+        let most = if matches!(gpus.part, Part::Profile(_)) {
+            u8::MAX
+        } else {
+            1
+        };
+        let enough = |way: &Way| {
+            let usable = books.gpus.iter().filter(|gpu| seen == As::New || !gpu.sick);
+            let room = usable.map(|gpu| {
+                let form = way.on.iter().find(|(id, _)| *id == gpu.board);
+                let used = if seen == As::Now {
+                    &gpu.used
+                } else {
+                    &Use::Free
+                };
+                let room = form.map_or(0, |&(board, form)| room(used, form, board, boards));
+                u32::from(room.min(most))
+            });
+            room.sum::<u32>() >= gpus.count
+        };
+        if !ways.iter().any(enough) {
+            return Err(short(gpus));
+        }
+    }
+    let (cpu_milli, memory_bytes, pods) = match seen {
+        As::Now => (books.cpu_milli, books.memory_bytes, books.pods),
+        _ => (
+            books.node.cpu_milli,
+            books.node.memory_bytes,
+            books.node.pods,
+        ),
+    };
+    if cpu_milli < ask.cpu_milli {
+        Err(Dimension::Cpu)
+    } else if memory_bytes < ask.memory_bytes {
+        Err(Dimension::Memory)
+    } else if pods == 0 {
+        Err(Dimension::Pods)
+    } else {
+        Ok(())
+    }
+}
+
 /// The dimension that is short when the GPUs of a node do not serve an ask.
 fn short(gpus: &Gpus) -> Dimension {
     match gpus.part {
@@ -57,12 +122,7 @@ fn short(gpus: &Gpus) -> Dimension {
 }
 
 /// `gpus.count` parts from the node's GPUs, each in the form that its board has for this way.
-fn slices(
-    books: &NodeBooks,
-    gpus: &Gpus,
-    way: &Way,
-    boards: &Catalogue,
-) -> Option<Vec<Slice>> {
+fn slices(books: &NodeBooks, gpus: &Gpus, way: &Way, boards: &Catalogue) -> Option<Vec<Slice>> {
     let wanted = gpus.count as usize;
     let form_on = |board: BoardId| way.on.iter().find(|(id, _)| *id == board);
     let able: Vec<(u8, Form, u8)> = (0..)
@@ -74,7 +134,11 @@ fn slices(
             (room > 0).then_some((ix, form, room))
         })
         .collect();
-    let form_of = |gpu: u8| able.iter().find(|(ix, ..)| *ix == gpu).map(|(_, form, _)| *form);
+    let form_of = |gpu: u8| {
+        able.iter()
+            .find(|(ix, ..)| *ix == gpu)
+            .map(|(_, form, _)| *form)
+    };
     if !matches!(gpus.part, Part::Profile(_)) {
         // Whole GPUs and sizes: one part of each GPU.
         let indices: Vec<u8> = able.iter().map(|(ix, ..)| *ix).collect();
@@ -91,7 +155,9 @@ fn slices(
     }
     let mut slices = Vec::with_capacity(wanted);
     for (ix, form, room) in able {
-        let Form::Instance(profile) = form else { continue };
+        let Form::Instance(profile) = form else {
+            continue;
+        };
         let layouts = boards.layouts(books.gpus[usize::from(ix)].board);
         let layout = layout(&books.gpus[usize::from(ix)].used);
         let count = usize::from(room).min(wanted - slices.len());
@@ -113,15 +179,12 @@ fn layout(used: &Use) -> LayoutId {
     }
 }
 
-fn best_start(
-    books: &NodeBooks,
-    gpu: u8,
-    profile: ProfileIx,
-    boards: &Catalogue,
-) -> Option<u8> {
+fn best_start(books: &NodeBooks, gpu: u8, profile: ProfileIx, boards: &Catalogue) -> Option<u8> {
     let gpu = &books.gpus[usize::from(gpu)];
     let layouts = boards.layouts(gpu.board);
-    layouts.best_start(layout(&gpu.used), profile).map(|(start, _)| start)
+    layouts
+        .best_start(layout(&gpu.used), profile)
+        .map(|(start, _)| start)
 }
 
 /// How many more of a form one GPU takes.

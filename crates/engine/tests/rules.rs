@@ -2,6 +2,9 @@
 
 use cleave_engine::{
     Planner, State,
+    constraints::{admits, domain},
+    fit::{self, As},
+    forms,
     planner::{ByPrice, FirstFit, Walk},
     state::NoSink,
 };
@@ -399,13 +402,25 @@ fn rules<P: Planner + Clone>(planner: P, story: &[Step]) {
                 .find(|(_, b)| *b.name() == hold.node)
                 .unwrap();
             assert!(books.is_open(), "nothing is placed on a closed node");
+            let Subject::Worker(id) = &action.name.subject else {
+                unreachable!()
+            };
+            let work = bench.state.workload(id.workload.as_str()).unwrap();
+            let limits = &work.spec.group_of(id.index).unwrap().0.ask.limits;
+            assert_eq!(admits(&books.node, limits), Ok(()));
         }
         bench.decide(plan);
+        kept_apart(&bench.state);
         bench.state.check().expect("after a decision");
         let contested = bench.state.nodes().any(|(_, books)| books.contested > 0);
         assert!(!contested, "no plan contradicts itself");
         let plain = Walk::new(FirstFit::default());
-        let missed = plain.plan(&bench.state, &mut Default::default(), now, Budget::UNBOUNDED);
+        let missed = plain.plan(
+            &bench.state,
+            &mut Default::default(),
+            now,
+            Budget::UNBOUNDED,
+        );
         let missed = missed.actions.iter().find(|a| a.name.verb == Verb::Place);
         assert!(missed.is_none(), "there was a place: {missed:?}");
         let second = bench.plan();
@@ -414,6 +429,7 @@ fn rules<P: Planner + Clone>(planner: P, story: &[Step]) {
             "a second plan decides nothing: {second:?}"
         );
     }
+    plain_search_agrees(&bench.state);
     let mut replayed = blank();
     for batch in &bench.history {
         replayed.apply(batch, &mut NoSink);
@@ -424,6 +440,78 @@ fn rules<P: Planner + Clone>(planner: P, story: &[Step]) {
         "a replay gives an equal state"
     );
     sums(&mut bench);
+}
+
+/// No two workers share a domain that one of them wants apart from the other.
+fn kept_apart(state: &State) {
+    let places = |work: &Name, level: &Name| -> Vec<(u32, Name)> {
+        let work = state.workload(work.as_str());
+        let workers = work
+            .into_iter()
+            .flat_map(|w| w.workers.iter().filter_map(|w| w.lease()));
+        let here = workers.filter_map(|lease| {
+            let (_, books) = state.nodes().find(|(_, b)| *b.name() == lease.hold.node)?;
+            Some((lease.worker.index, domain(&books.node, level)?.clone()))
+        });
+        here.collect()
+    };
+    for work in state.shy() {
+        for (at, first, workers) in work.groups() {
+            for affinity in &work.spec.groups[at].ask.limits.affinity {
+                if affinity.kind != AffinityKind::Apart {
+                    continue;
+                }
+                for (index, worker) in (first..).zip(workers) {
+                    let Some(lease) = worker.lease() else {
+                        continue;
+                    };
+                    let node = state.nodes().find(|(_, b)| *b.name() == lease.hold.node);
+                    let mine = node
+                        .and_then(|(_, b)| domain(&b.node, &affinity.level))
+                        .cloned();
+                    for other in &affinity.with {
+                        for (theirs, there) in places(other, &affinity.level) {
+                            let own = other == work.name() && theirs == index;
+                            assert!(own || Some(there) != mine, "{}.{index}", work.name());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether something fits is told without making it, too.
+fn plain_search_agrees(state: &State) {
+    let boards = state.boards();
+    for (_, ask, _) in state.asks() {
+        let ways = ask
+            .gpus
+            .as_ref()
+            .map(|gpus| forms::ways(gpus, boards))
+            .transpose();
+        let Ok(ways) = ways.map(Option::unwrap_or_default) else {
+            continue;
+        };
+        for (_, books) in state.nodes() {
+            let now = fit::hold(books, ask, &ways, boards);
+            let told = fit::fits(books, As::Now, ask, &ways, boards);
+            assert_eq!(
+                told.err(),
+                now.as_ref().err().copied(),
+                "{ask:?} on {books:?}"
+            );
+            if let Ok(hold) = now {
+                assert!(
+                    books.clone().take(&hold, boards).is_ok(),
+                    "{hold:?} on {books:?}"
+                );
+            }
+            let emptied = fit::hold(&books.emptied(), ask, &ways, boards);
+            let told = fit::fits(books, As::New, ask, &ways, boards);
+            assert_eq!(told.err(), emptied.err(), "{ask:?} on {books:?} when empty");
+        }
+    }
 }
 
 /// Every GPU-millisecond has exactly one owner and state.

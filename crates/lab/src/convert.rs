@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use cleave_model::ask::{Ask, Constraints, Gpus, Isolation, Part};
 use cleave_model::name::BadName;
 use cleave_model::node::Node;
+use cleave_model::queue::{Amounts, Queue};
 use cleave_model::workload::{Class, Group, Workload};
 use cleave_model::{GPU, Millis, Name};
 
@@ -62,6 +63,11 @@ impl Unsaid {
             pool: self.pool.clone(),
             price_micros: None,
         })
+    }
+
+    /// The queue that work names which its trace gives none, without quota or limit.
+    pub fn queue(&self) -> Queue {
+        queue(self.queue.clone())
     }
 
     /// What a pod of openb asks for.
@@ -171,6 +177,18 @@ impl Unsaid {
             models: Vec::new(),
             graphics: false,
         }
+    }
+}
+
+/// A queue at the top, without quota or limit.
+pub fn queue(name: Name) -> Queue {
+    Queue {
+        name,
+        parent: None,
+        quota: Amounts::default(),
+        limit: Amounts::default(),
+        weight: 1,
+        priority: 0,
     }
 }
 

@@ -1,149 +1,146 @@
-//! A state and a planner driven by hand: what is decided happens at once, and prices are refined
-//! when the policy says.
+//! The control plane driven by hand: what is decided happens at once, and prices are refined when
+//! it asks for them. Notes how long decisions took.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use cleave_control::{Control, Deed, Input, Request};
 use cleave_engine::planner::{Planner, Question};
 use cleave_engine::state::{NoSink, State};
 use cleave_model::action::{Subject, What};
-use cleave_model::event::{Batch, Event};
+use cleave_model::event::Event;
 use cleave_model::lease::Hold;
+use cleave_model::message::Order;
+use cleave_model::observation::{Exit, WorkerReport, WorkerState};
 use cleave_model::plan::Budget;
-use cleave_model::policy::Mix;
-use cleave_model::prices::Prices;
 use cleave_model::workload::Workload;
-use cleave_model::{Millis, WorkerId};
+use cleave_model::{Millis, Name, WorkerId};
 
-/// A state, a planner over it and refinements under way.
+/// A control plane with hands that obey at once.
 pub struct Drive<P: Planner> {
-    state: State,
-    planner: P,
-    scratch: P::Scratch,
-    number: u64,
-    /// Answers, each with the count of arrivals beyond which it takes effect.
-    pending: VecDeque<(u64, Prices)>,
-    rounds: u64,
+    control: Control<P>,
 }
 
 /// What became of work that was submitted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Decided {
     /// The places found: worker, attempt, hold.
     pub places: Vec<(WorkerId, u32, Hold)>,
-    /// From the submission to the decision, folded.
+    /// From the submission to what was told to the hands, recorded and folded; without the time of
+    /// refinements, which run beside the loop.
     pub took: Duration,
     /// Whether new prices took effect with it.
     pub repriced: bool,
-    /// Time of the refinement that it was due to ask for, which is not part of `took`: it runs
-    /// beside the loop.
+    /// Time of the refinement that it was due to ask for.
     pub refining: Option<Duration>,
 }
 
 impl<P: Planner> Drive<P> {
-    /// Folds `facts` into a new state. Where they give the mix to expect, and the policy both
-    /// prices and trusts it, the first prices are there from the start.
+    /// Begins with `facts`.
     pub fn new(planner: P, facts: Vec<Event>) -> Self {
-        let mut drive = Self {
-            state: State::new(),
-            planner,
-            scratch: P::Scratch::default(),
-            number: 1,
-            pending: VecDeque::new(),
-            rounds: 0,
-        };
-        drive.fold(0, facts);
-        let policy = drive.state.policy();
-        let known = policy.mix == Mix::Prior && drive.state.prior().is_some();
-        if policy.refine_every > 0 && known {
-            drive.refine();
-        }
+        let control = Control::new(planner, Budget::UNBOUNDED, facts);
+        let mut drive = Self { control };
+        drive.settle(0);
         drive
     }
 
     /// The state as it is now.
     pub fn state(&self) -> &State {
-        &self.state
-    }
-
-    /// Folds facts in as one batch.
-    pub fn fold(&mut self, now: Millis, events: Vec<Event>) {
-        let batch = Batch {
-            number: self.number,
-            now,
-            events,
-        };
-        self.state.apply(&batch, &mut NoSink);
-        self.number += 1;
-    }
-
-    /// Prices what the state holds now, at once.
-    pub fn refine(&mut self) {
-        let prices = Question::of(&self.state).answer();
-        self.fold(self.state.now(), vec![Event::Priced(prices)]);
+        self.control.state()
     }
 
     /// Submits the work, decides, and starts what is placed.
     pub fn submit(&mut self, now: Millis, work: Vec<Workload>) -> Decided {
-        let arriving: u64 = work.iter().map(|work| u64::from(work.workers())).sum();
-        let began = Instant::now();
-        let mut facts = Vec::with_capacity(work.len() + 1);
-        let beyond = self.state.arrivals() + arriving;
-        let due = self
-            .pending
-            .iter()
-            .take_while(|(due, _)| *due < beyond)
-            .count();
-        facts.extend(
-            self.pending
-                .drain(..due)
-                .map(|(_, prices)| Event::Priced(prices)),
-        );
-        let repriced = !facts.is_empty();
-        facts.extend(work.into_iter().map(Event::Submit));
-        self.fold(now, facts);
-        let places = self.decide(now);
-        let took = began.elapsed();
-        Decided {
-            places,
-            took,
-            repriced,
-            refining: self.ask(),
+        for work in work {
+            self.request(Request::Submit(work));
         }
+        self.settle(now)
     }
 
-    /// Plans without a bound and lets it happen: worker, attempt and hold of every place.
-    pub fn decide(&mut self, now: Millis) -> Vec<(WorkerId, u32, Hold)> {
-        let plan = self
-            .planner
-            .plan(&self.state, &mut self.scratch, now, Budget::UNBOUNDED);
-        let placed = plan.actions.iter().filter_map(|action| {
-            let (Subject::Worker(id), What::Place(hold)) = (&action.name.subject, &action.what)
-            else {
-                return None;
-            };
-            Some((id.clone(), action.name.attempt, hold.clone()))
-        });
-        let places: Vec<_> = placed.collect();
-        let started = (places.iter()).map(|(id, attempt, _)| Event::Started(id.clone(), *attempt));
-        let started: Vec<_> = started.collect();
-        let facts = std::iter::once(Event::Decided(plan)).chain(started);
-        self.fold(now, facts.collect());
-        places
+    /// Takes work back.
+    pub fn cancel(&mut self, now: Millis, name: Name) {
+        self.request(Request::Cancel(name));
+        self.settle(now);
     }
 
-    /// Asks for a refinement where another `refine_every` arrivals are complete.
-    fn ask(&mut self) -> Option<Duration> {
-        let (arrivals, policy) = (self.state.arrivals(), self.state.policy());
-        let rounds = arrivals.checked_div(policy.refine_every)?;
-        let due = arrivals + policy.refine_lag;
-        let news = rounds > self.rounds;
-        self.rounds = rounds;
-        news.then(|| {
+    /// Attempts end, their work done; then decides for what waits.
+    pub fn end(&mut self, now: Millis, attempts: Vec<(WorkerId, u32)>) -> Decided {
+        for (worker, attempt) in attempts {
+            self.see(worker, attempt, WorkerState::Freed(Exit::Done));
+        }
+        self.settle(now)
+    }
+
+    fn request(&mut self, request: Request) {
+        self.control.input(Input::Request { from: 0, request });
+    }
+
+    fn see(&mut self, worker: WorkerId, attempt: u32, state: WorkerState) {
+        self.control.input(Input::Attempt(WorkerReport {
+            worker,
+            attempt,
+            state,
+        }));
+    }
+
+    /// Closes batches and carries effects out until nothing is left to be done.
+    fn settle(&mut self, now: Millis) -> Decided {
+        let mut decided = Decided::default();
+        loop {
             let began = Instant::now();
-            let prices = Question::of(&self.state).answer();
-            self.pending.push_back((due, prices));
-            began.elapsed()
-        })
+            let output = self.control.close(now, &mut NoSink);
+            let effects = self.control.durable(self.control.state().batch());
+            decided.took += began.elapsed();
+            for event in output.records.iter().flat_map(|batch| &batch.events) {
+                match event {
+                    Event::Decided(plan) => {
+                        decided
+                            .places
+                            .extend(plan.actions.iter().filter_map(|action| {
+                                match (&action.name.subject, &action.what) {
+                                    (Subject::Worker(id), What::Place(hold)) => {
+                                        Some((id.clone(), action.name.attempt, hold.clone()))
+                                    }
+                                    _ => None,
+                                }
+                            }))
+                    }
+                    Event::Priced(_) => decided.repriced = true,
+                    _ => {}
+                }
+            }
+            let mut busy = false;
+            for effect in effects {
+                match effect.what {
+                    Deed::Send { message, .. } => match message.order {
+                        Order::Place {
+                            worker, attempt, ..
+                        } => {
+                            self.see(worker, attempt, WorkerState::Running);
+                            busy = true;
+                        }
+                        Order::Evict {
+                            worker, attempt, ..
+                        } => {
+                            self.see(worker, attempt, WorkerState::Freed(Exit::Evicted));
+                            busy = true;
+                        }
+                        Order::Hello | Order::Forget { .. } => {}
+                    },
+                    Deed::Refine { asked_at } => {
+                        busy |= self.control.blocked_on_refine() == Some(asked_at);
+                        let began = Instant::now();
+                        let prices = Question::of(self.control.state()).answer();
+                        decided.refining = Some(began.elapsed());
+                        self.control.input(Input::Refined { asked_at, prices });
+                    }
+                    Deed::Answer { reply, .. } => {
+                        reply.expect("a study asks for what the control plane takes");
+                    }
+                }
+            }
+            if !busy {
+                return decided;
+            }
+        }
     }
 }

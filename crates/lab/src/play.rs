@@ -120,7 +120,9 @@ pub fn play(scenario: &Scenario) -> Result<Played, PlayError> {
     let mut step = 60_000;
     scene.run([], until)?;
     while until < LONGEST_MS
-        && scene.control().is_none_or(|control| has_more_to_come(control.state()))
+        && scene
+            .control()
+            .is_none_or(|control| has_more_to_come(control.state()))
     {
         until += step;
         step *= 2;
@@ -201,7 +203,9 @@ fn script_end(scenario: &Scenario) -> Millis {
 
 /// Nodes behave as modelled where the file gives latencies; otherwise at once.
 fn model(scenario: &Scenario) -> Result<Option<Model>, PlayError> {
-    let Some(latency) = &scenario.latency else { return Ok(None) };
+    let Some(latency) = &scenario.latency else {
+        return Ok(None);
+    };
     if let Some(held) = scenario.held.first() {
         return Err(PlayError::HeldInTime(held.worker.workload.clone()));
     }
@@ -387,7 +391,7 @@ fn snapshot(scenario: &Scenario, scene: &Scene) -> Snapshot {
         .iter()
         .filter(|work| work.submitted <= scene.now());
     let standing = |name: &Name| {
-        let verdict = state.verdict(name.as_str()).cloned();
+        let verdict = state.verdict(name.as_str());
         let here = state.workload(name.as_str()).is_some();
         Standing {
             verdict: verdict.filter(|verdict| *verdict != Verdict::Placed),

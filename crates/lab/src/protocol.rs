@@ -171,7 +171,7 @@ pub fn run_planner<P: Planner>(
             allocated_milli += asked_milli;
             placed += 1;
         } else {
-            drive.fold(now, vec![Event::Cancel(name)]);
+            drive.cancel(now, name);
             dropped += 1;
         }
         meter.record(asked_milli, allocated_milli, fragments.sum_milli);

@@ -11,7 +11,7 @@ pub struct Policy {
     pub isolation_default: Isolation,
     /// Where the expected mix of asks comes from.
     pub mix: Mix,
-    /// Prices are refined after every so many arrivals; 0: never.
+    /// Prices are refined at the latest after so many arrivals, sooner as room runs out; 0: never.
     pub refine_every: u64,
     /// Refined prices take effect so many arrivals after they were asked for.
     pub refine_lag: u64,
@@ -44,8 +44,8 @@ impl Default for Policy {
         Self {
             isolation_default: Isolation::Hard,
             mix: Mix::Learned,
-            refine_every: 50,
-            refine_lag: 50,
+            refine_every: 1000,
+            refine_lag: 10,
             start_deadline_ms: 300_000,
             grace_ms: 30_000,
             resend_after_ms: 15_000,

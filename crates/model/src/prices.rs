@@ -81,13 +81,23 @@ pub struct Prices {
 impl Prices {
     /// The bids by which work is placed, 2^-20 milli-GPU.
     pub fn bids(&self) -> Vec<i64> {
-        self.iterates.iter().map(|iterate| iterate.average).collect()
+        self.iterates
+            .iter()
+            .map(|iterate| iterate.average)
+            .collect()
     }
 
     /// Share of each kind in the arrivals, 2^-32.
     pub fn shares(&self) -> Vec<i64> {
-        let total: u128 = self.demands.iter().map(|demand| u128::from(demand.weight)).sum();
+        let total: u128 = self
+            .demands
+            .iter()
+            .map(|demand| u128::from(demand.weight))
+            .sum();
         let share = |weight: u64| ((u128::from(weight) << 32) / total.max(1)) as i64;
-        self.demands.iter().map(|demand| share(demand.weight)).collect()
+        self.demands
+            .iter()
+            .map(|demand| share(demand.weight))
+            .collect()
     }
 }

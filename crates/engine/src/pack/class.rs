@@ -178,9 +178,11 @@ fn mark(key: &Key, states: &States) -> u64 {
     };
     let gpu = |gpu: &StateIx| match states.gpu(*gpu) {
         Gpu::Free => mix(1, 0),
-        Gpu::Shared { units, memory_mib, by } => {
-            mix(mix(2 + 2 * (by as u64), units.into()), memory_mib.into())
-        }
+        Gpu::Shared {
+            units,
+            memory_mib,
+            by,
+        } => mix(mix(2 + 2 * (by as u64), units.into()), memory_mib.into()),
         Gpu::Cut(layout) => mix(3, layout.into()),
     };
     let board = key.board.map_or(u64::MAX, u64::from);

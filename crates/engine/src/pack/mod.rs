@@ -70,7 +70,11 @@ impl Pack {
 
     /// Takes new prices. Losses are computed anew when a kind is next asked for.
     pub fn set_prices(&mut self, prices: &Prices) {
-        let kinds: Vec<_> = prices.demands.iter().map(|demand| demand.kind.clone()).collect();
+        let kinds: Vec<_> = prices
+            .demands
+            .iter()
+            .map(|demand| demand.kind.clone())
+            .collect();
         self.tables = Tables::new(&self.boards, &kinds, self.max_gpus);
         self.tables.fill(&bids(prices));
         self.states

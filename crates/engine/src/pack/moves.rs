@@ -24,12 +24,16 @@ pub struct States {
     states: Vec<State>,
     /// Per board: sizes of shares asked for, descending, with the demand for that size or more.
     sizes: Vec<Vec<(u32, i64)>>,
-    /// Per board and layout: how much room for instances is left, by HAMi's order.
+    /// Per board and layout: how much it keeps open.
     room: Vec<Vec<i64>>,
 }
 
 /// A GPU that is taken whole.
-pub const FULL: Gpu = Gpu::Shared { units: 0, memory_mib: 0, by: Sharing::TimeSlice };
+pub const FULL: Gpu = Gpu::Shared {
+    units: 0,
+    memory_mib: 0,
+    by: Sharing::TimeSlice,
+};
 
 /// A way to put a part on a GPU in some state.
 #[derive(Clone, Copy, Debug)]
@@ -117,9 +121,8 @@ impl States {
     /// How badly what is left of a GPU suits the demand; decides between places of equal loss.
     ///
     /// Where shares are: what is left times the share of the demand that it is too small for
-    /// (FGD's fragmentation). Where instances are: less the largest free run of memory units,
-    /// then less the number of starts that are still legal (HAMi's rule); a GPU that was fuller
-    /// before goes first.
+    /// (FGD's fragmentation). Where instances are: a GPU that was fuller before goes first, then
+    /// the layout that keeps most open, by the order of the board's layouts.
     pub fn waste(&self, board: BoardIx, gpu: Gpu) -> i64 {
         let board = usize::from(board);
         match gpu {
@@ -141,7 +144,9 @@ impl States {
     fn rise(&self, spec: &Board, (board, before): (BoardIx, Gpu), after: Gpu) -> i64 {
         let free = |layout: u16| spec.layouts[usize::from(layout)].occupied.count_zeros();
         match (before, after) {
-            (Gpu::Cut(layout), Gpu::Cut(_)) => (i64::from(free(layout)) << 40) + self.waste(board, after),
+            (Gpu::Cut(layout), Gpu::Cut(_)) => {
+                (i64::from(free(layout)) << 40) + self.waste(board, after)
+            }
             (_, Gpu::Cut(_)) => (i64::from(free(0)) << 40) + self.waste(board, after),
             _ => self.waste(board, after) - self.waste(board, before),
         }
@@ -185,7 +190,9 @@ impl States {
                     } => (units, memory_mib),
                     _ => (GPU, spec.memory_mib),
                 };
-                let left = have.checked_sub(units).zip(have_mib.checked_sub(memory_mib));
+                let left = have
+                    .checked_sub(units)
+                    .zip(have_mib.checked_sub(memory_mib));
                 let after = left.map(|(units, memory_mib)| Gpu::Shared {
                     units,
                     memory_mib,
@@ -200,7 +207,9 @@ impl States {
                     0
                 };
                 let starts = starts(spec, layout, profile);
-                starts.map(|(start, after)| step(start, Gpu::Cut(after))).collect()
+                starts
+                    .map(|(start, after)| step(start, Gpu::Cut(after)))
+                    .collect()
             }
             _ => Vec::new(),
         }
@@ -218,7 +227,10 @@ fn starts(board: &Board, layout: u16, profile: u16) -> impl Iterator<Item = (u8,
 /// The most instances of `profile` that can be added to a layout.
 fn more(board: &Board, layout: u16, profile: u16) -> u16 {
     let starts = starts(board, layout, profile);
-    starts.map(|(_, after)| 1 + more(board, after, profile)).max().unwrap_or(0)
+    starts
+        .map(|(_, after)| 1 + more(board, after, profile))
+        .max()
+        .unwrap_or(0)
 }
 
 /// The cell of a GPU's state.
@@ -226,31 +238,18 @@ pub fn cell(board: BoardIx, gpu: Gpu, boards: &[Board], tables: &Tables) -> Cell
     let cells = tables.cells(board);
     match gpu {
         Gpu::Free => cells.free(),
-        Gpu::Shared { units, memory_mib, .. } => {
-            cells.shared(&boards[usize::from(board)], units, memory_mib)
-        }
+        Gpu::Shared {
+            units, memory_mib, ..
+        } => cells.shared(&boards[usize::from(board)], units, memory_mib),
         Gpu::Cut(layout) => cells.cut(layout),
     }
 }
 
-/// HAMi's measure of each layout: largest free run, then legal starts left.
+/// How much each layout keeps open.
 fn room(board: &Board) -> Vec<i64> {
-    let full = board
-        .layouts
-        .iter()
-        .fold(0, |all, layout| all | layout.occupied);
-    let measure = |occupied: u16, starts: usize| {
-        let mut free = full & !occupied;
-        let mut run = 0;
-        while free != 0 {
-            run += 1;
-            free &= free << 1;
-        }
-        (run << 16) + starts as i64
-    };
     board
         .layouts
         .iter()
-        .map(|layout| measure(layout.occupied, layout.next.len()))
+        .map(|layout| i64::from(layout.keeps))
         .collect()
 }

@@ -326,7 +326,10 @@ impl Scale<'_> {
                 start: 0,
                 after: FULL,
             };
-            return (0..32u8).filter(|gpu| mask >> gpu & 1 == 1).map(whole).collect();
+            return (0..32u8)
+                .filter(|gpu| mask >> gpu & 1 == 1)
+                .map(whole)
+                .collect();
         }
         // The class lists the node's GPUs by state; equal ones by index.
         let usable = (0u8..).zip(&node.gpus);
@@ -350,7 +353,8 @@ impl Scale<'_> {
     }
 
     fn cell(&self, board: BoardIx, gpu: Gpu) -> &Lanes {
-        self.tables.cell(board, cell(board, gpu, self.boards, self.tables))
+        self.tables
+            .cell(board, cell(board, gpu, self.boards, self.tables))
     }
 }
 

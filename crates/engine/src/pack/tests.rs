@@ -12,7 +12,8 @@ fn sliced() -> Board {
     let mut layouts: Vec<Layout> = Vec::new();
     while layouts.len() < sets.len() {
         let set = sets[layouts.len()].clone();
-        let mask = |(profile, start): (u16, u8)| ((1u16 << sizes[usize::from(profile)].0) - 1) << start;
+        let mask =
+            |(profile, start): (u16, u8)| ((1u16 << sizes[usize::from(profile)].0) - 1) << start;
         let occupied = set.iter().fold(0, |all, instance| all | mask(*instance));
         let mut next = Vec::new();
         for (profile, (_, starts)) in (0u16..).zip(&sizes) {
@@ -30,7 +31,11 @@ fn sliced() -> Board {
                 }
             }
         }
-        layouts.push(Layout { occupied, next });
+        layouts.push(Layout {
+            occupied,
+            next,
+            keeps: 0,
+        });
     }
     Board {
         memory_mib: 40_000,
@@ -80,7 +85,12 @@ fn kinds() -> Vec<Kind> {
         kind(2000, 1, GPU / 2, &[(1, Part::Slice(1))]),
         kind(2000, 1, GPU, &[(1, Part::Slice(2))]),
         kind(3000, 3, GPU / 4, &[(1, Part::Slice(0))]),
-        kind(3000, 2, GPU / 2, &[(0, share(500, turns)), (1, Part::Slice(1))]),
+        kind(
+            3000,
+            2,
+            GPU / 2,
+            &[(0, share(500, turns)), (1, Part::Slice(1))],
+        ),
         kind(3000, 0, 0, &[]),
         kind(250, 0, 0, &[]),
     ]
@@ -116,7 +126,10 @@ fn node() -> impl Strategy<Value = NodeView> {
     let gpus = (0u16..3).prop_flat_map(move |board| {
         let board_of = (board < 2).then_some(board);
         let count = if board < 2 { 1..5usize } else { 0..1 };
-        (Just(board_of), prop::collection::vec(gpu(board.min(1)), count))
+        (
+            Just(board_of),
+            prop::collection::vec(gpu(board.min(1)), count),
+        )
     });
     (gpus, 0u32..40, 0u64..5, 0u32..4, 0u32..3, 0u16..2).prop_map(
         |((board, gpus), cpu, memory, pods, hard, topology)| NodeView {
@@ -150,7 +163,14 @@ fn packed(nodes: &[(NodeIx, NodeView)], weights: &[u64]) -> Pack {
 fn reprice(pack: &mut Pack, weights: &[u64]) {
     let shapes = pack.shapes();
     let before = Default::default();
-    let prices = refine(&boards(), &demands(weights), &shapes, &before, 30, &Rule::default());
+    let prices = refine(
+        &boards(),
+        &demands(weights),
+        &shapes,
+        &before,
+        30,
+        &Rule::default(),
+    );
     pack.set_prices(&prices);
 }
 

@@ -10,13 +10,7 @@ use crate::{
     price::Gpu,
     state::{AskIx, State},
 };
-use cleave_model::{
-    GPU, Name,
-    ask::Constraints,
-    lease::Hold,
-    node::LinkLevel,
-    prices::Prices,
-};
+use cleave_model::{GPU, Name, ask::Constraints, lease::Hold, node::LinkLevel, prices::Prices};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -94,7 +88,10 @@ impl Packing for ByPrice {
     }
 
     fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
-        self.copy.as_mut().expect("followed before").place(state, ask, domains)
+        self.copy
+            .as_mut()
+            .expect("followed before")
+            .place(state, ask, domains)
     }
 
     fn begin(&mut self) {
@@ -112,8 +109,9 @@ impl Packing for ByPrice {
             }
         } else {
             copy.pack.rollback(mark);
-            while let Some((_, rank, books)) =
-                copy.mixed_undo.pop_if(|(depth, ..)| *depth > copy.marks.len())
+            while let Some((_, rank, books)) = copy
+                .mixed_undo
+                .pop_if(|(depth, ..)| *depth > copy.marks.len())
             {
                 copy.mixed.insert(rank, books);
             }
@@ -124,16 +122,24 @@ impl Packing for ByPrice {
 /// The label keys that any ask refers to.
 fn referred(state: &State) -> BTreeSet<Name> {
     let limits = state.asks().map(|(_, ask, _)| &ask.limits);
-    limits.flat_map(|limits: &Constraints| limits.select.keys().cloned()).collect()
+    limits
+        .flat_map(|limits: &Constraints| limits.select.keys().cloned())
+        .collect()
 }
 
 impl Copy {
     fn of(state: &State, keys: BTreeSet<Name>) -> Self {
         let by_rank: Vec<NodeIx> = state.nodes().map(|(ix, _)| ix).collect();
         let ranks = (0..).zip(&by_rank).map(|(rank, &ix)| (ix, rank)).collect();
-        let max_gpus = state.nodes().map(|(_, books)| books.gpus.len()).max().unwrap_or(0);
-        let mut links: Vec<Vec<LinkLevel>> =
-            state.nodes().map(|(_, books)| books.node.links.clone()).collect();
+        let max_gpus = state
+            .nodes()
+            .map(|(_, books)| books.gpus.len())
+            .max()
+            .unwrap_or(0);
+        let mut links: Vec<Vec<LinkLevel>> = state
+            .nodes()
+            .map(|(_, books)| books.node.links.clone())
+            .collect();
         links.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
         links.dedup();
         links.retain(|levels| !levels.is_empty());
@@ -149,7 +155,10 @@ impl Copy {
             mixed: BTreeMap::new(),
             mixed_undo: Vec::new(),
             topologies: links,
-            signatures: Signatures { keys, ..Signatures::default() },
+            signatures: Signatures {
+                keys,
+                ..Signatures::default()
+            },
             asks: BTreeMap::new(),
             prices: None,
             nominal_for: 0,
@@ -171,7 +180,8 @@ impl Copy {
                 self.prices = Some(new.clone());
             }
             (None, _) if self.nominal_for != state.ask_count() => {
-                self.pack.set_prices(&pricing::Question::nominal(state).answer());
+                self.pack
+                    .set_prices(&pricing::Question::nominal(state).answer());
                 self.nominal_for = state.ask_count();
             }
             (None, _) => {}
@@ -179,7 +189,9 @@ impl Copy {
     }
 
     fn update(&mut self, state: &State, ix: NodeIx) {
-        let Some(&rank) = self.ranks.get(&ix) else { return };
+        let Some(&rank) = self.ranks.get(&ix) else {
+            return;
+        };
         let Some(books) = state.node(ix).filter(|books| books.is_open()) else {
             self.pack.set_node(rank, None);
             self.mixed.remove(&rank);
@@ -191,7 +203,10 @@ impl Copy {
             self.mixed.insert(rank, books.clone());
             return;
         }
-        let topology = self.topologies.iter().position(|links| *links == books.node.links);
+        let topology = self
+            .topologies
+            .iter()
+            .position(|links| *links == books.node.links);
         let view = NodeView {
             hard: self.signatures.of(ix, books),
             board: board.map(|board| board.0),
@@ -217,7 +232,13 @@ impl Copy {
             let wanted = self.wanted(state, ask);
             self.asks.insert(ask, wanted);
         }
-        let Self { pack, asks, by_rank, signatures, .. } = self;
+        let Self {
+            pack,
+            asks,
+            by_rank,
+            signatures,
+            ..
+        } = self;
         let wanted = asks.get_mut(&ask).expect("put in above");
         let ask = state.ask(ask);
         for hard in wanted.admitted.len()..signatures.examples.len() {
@@ -247,8 +268,11 @@ impl Copy {
                 continue;
             }
             if let Ok(hold) = fit::hold(books, ask, &ways, state.boards()) {
-                self.mixed_undo.push((self.marks.len(), rank, books.clone()));
-                books.take(&hold, state.boards()).expect("found on these books");
+                self.mixed_undo
+                    .push((self.marks.len(), rank, books.clone()));
+                books
+                    .take(&hold, state.boards())
+                    .expect("found on these books");
                 return Some(hold);
             }
         }
@@ -265,14 +289,21 @@ impl Copy {
             let kind = self.pack.kind(&pricing::kind(state, ask, &way));
             (way, kind)
         });
-        Wanted { ways: kinds.collect(), admitted: Vec::new() }
+        Wanted {
+            ways: kinds.collect(),
+            admitted: Vec::new(),
+        }
     }
 }
 
 impl Signatures {
     fn of(&mut self, ix: NodeIx, books: &NodeBooks) -> u32 {
         let node = &books.node;
-        let labels = self.keys.iter().map(|key| node.labels.get(key).cloned()).collect();
+        let labels = self
+            .keys
+            .iter()
+            .map(|key| node.labels.get(key).cloned())
+            .collect();
         let mut taints = node.taints.clone();
         taints.sort();
         let examples = &mut self.examples;
@@ -308,7 +339,10 @@ fn hold(books: &NodeBooks, ask: &cleave_model::ask::Ask, way: &Way, choice: &Cho
         let at = way.on.binary_search_by_key(&board, |(id, _)| *id);
         way.on[at.expect("chosen on an allowed board")].1
     };
-    let slices = choice.parts.iter().map(|part| form(part.gpu).slice(part.gpu, part.start));
+    let slices = choice
+        .parts
+        .iter()
+        .map(|part| form(part.gpu).slice(part.gpu, part.start));
     Hold {
         node: books.name().clone(),
         cpu_milli: ask.cpu_milli,

@@ -9,7 +9,7 @@ mod why;
 
 pub use by_price::ByPrice;
 pub use first_fit::{FirstFit, WorkingCopy};
-pub use pricing::Question;
+pub use pricing::{Question, pause};
 pub use walk::{Packing, Scratch, Walk};
 
 use crate::state::State;

@@ -15,10 +15,31 @@ use cleave_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Steps of the first refinement.
+/// Steps of the first refinement where the mix is known beforehand.
 const FIRST_STEPS: u32 = 1000;
 /// Steps of each later one.
 const STEPS: u32 = 8;
+/// Steps of each refinement while the mix is still being learned.
+const LEARNING_STEPS: u32 = 40;
+/// How many arrivals that lasts.
+const LEARNING: u64 = 500;
+/// A mix that is learned begins as this many arrivals, spread over all kinds seen.
+const PRIOR_ARRIVALS: u64 = 50;
+
+/// After how many arrivals to refine again: as room runs out, and often while the mix is young.
+pub fn pause(state: &State) -> u64 {
+    let room = state.prices().map_or(0, |prices| price::pause(prices));
+    let young = (state.arrivals() / 10).max(10);
+    if knows_mix(state) {
+        room
+    } else {
+        room.min(young)
+    }
+}
+
+fn knows_mix(state: &State) -> bool {
+    state.policy().mix == Mix::Prior && state.prior().is_some()
+}
 
 /// Everything that a refinement needs: a small plain value that may go to another thread.
 #[derive(Clone, Debug)]
@@ -33,25 +54,42 @@ pub struct Question {
 impl Question {
     /// What would be asked of this state now.
     pub fn of(state: &State) -> Self {
-        let prices = state.prices().map(|prices| (**prices).clone()).unwrap_or_default();
+        let prices = state
+            .prices()
+            .map(|prices| (**prices).clone())
+            .unwrap_or_default();
         Self {
             boards: boards(state),
             demands: demands(state, &prices),
             shapes: shapes(state),
-            steps: if prices.steps == 0 { FIRST_STEPS } else { STEPS },
+            steps: match (knows_mix(state), prices.steps) {
+                (true, 0) => FIRST_STEPS,
+                (false, _) if state.arrivals() < LEARNING => LEARNING_STEPS,
+                _ => STEPS,
+            },
             prices,
         }
     }
 
     /// What gives every ask its weight as its bid.
     pub(super) fn nominal(state: &State) -> Self {
-        Self { steps: 0, ..Self::of(state) }
+        Self {
+            steps: 0,
+            ..Self::of(state)
+        }
     }
 
     /// Refined prices. Equal questions have equal answers on every platform.
     pub fn answer(&self) -> Prices {
         let rule = Rule::default();
-        price::refine(&self.boards, &self.demands, &self.shapes, &self.prices, self.steps, &rule)
+        price::refine(
+            &self.boards,
+            &self.demands,
+            &self.shapes,
+            &self.prices,
+            self.steps,
+            &rule,
+        )
     }
 }
 
@@ -77,6 +115,7 @@ pub(super) fn boards(state: &State) -> Vec<Board> {
                     starts.map(move |&(start, after)| (u16::from(profile.0), start, after.0))
                 })
                 .collect(),
+            keeps: (layouts.len() - 1 - layouts.rank(layout)) as u16,
         };
         let can_be_cut = !board.profiles.is_empty();
         Board {
@@ -88,7 +127,10 @@ pub(super) fn boards(state: &State) -> Vec<Board> {
 }
 
 fn present(state: &State) -> BTreeSet<BoardId> {
-    state.nodes().flat_map(|(_, books)| books.gpus.iter().map(|gpu| gpu.board)).collect()
+    state
+        .nodes()
+        .flat_map(|(_, books)| books.gpus.iter().map(|gpu| gpu.board))
+        .collect()
 }
 
 /// An ask served in one way, as pricing tells asks apart.
@@ -103,15 +145,23 @@ pub(super) fn kind(state: &State, ask: &Ask, way: &Way) -> Kind {
             by: share.by,
         },
     };
-    let units = way.on.iter().map(|&(board, form)| {
-        u64::from(weight(&form.slice(0, 0), catalogue.board(board)))
-    });
+    let units = way
+        .on
+        .iter()
+        .map(|&(board, form)| u64::from(weight(&form.slice(0, 0), catalogue.board(board))));
     let count = way.on.len().max(1) as u64;
     Kind {
         cpu_milli: u32::try_from(ask.cpu_milli).unwrap_or(u32::MAX),
-        count: ask.gpus.as_ref().map_or(0, |gpus| gpus.count.min(u32::from(u16::MAX)) as u16),
+        count: ask
+            .gpus
+            .as_ref()
+            .map_or(0, |gpus| gpus.count.min(u32::from(u16::MAX)) as u16),
         units: (units.sum::<u64>() / count) as u32,
-        on: way.on.iter().map(|&(board, form)| (board.0, part(form))).collect(),
+        on: way
+            .on
+            .iter()
+            .map(|&(board, form)| (board.0, part(form)))
+            .collect(),
     }
 }
 
@@ -135,17 +185,27 @@ fn demands(state: &State, prices: &Prices) -> Vec<Demand> {
             *weights.entry(kind(state, ask, &way)).or_default() += weight;
         }
     };
-    match (state.policy().mix, state.prior()) {
-        (Mix::Prior, Some(prior)) => {
-            prior.iter().for_each(|(ask, weight)| count(ask, *weight));
-        }
-        _ => state.asks().for_each(|(_, ask, arrived)| count(ask, arrived)),
+    match state.prior().filter(|_| knows_mix(state)) {
+        Some(prior) => prior.iter().for_each(|(ask, weight)| count(ask, *weight)),
+        None => state
+            .asks()
+            .for_each(|(_, ask, arrived)| count(ask, arrived)),
     }
     let mut demands = prices.demands.clone();
     for demand in &mut demands {
         demand.weight = weights.remove(&demand.kind).unwrap_or(0);
     }
-    demands.extend(weights.into_iter().map(|(kind, weight)| Demand { kind, weight }));
+    demands.extend(
+        weights
+            .into_iter()
+            .map(|(kind, weight)| Demand { kind, weight }),
+    );
+    if !knows_mix(state) {
+        let kinds = demands.len() as u64;
+        for demand in &mut demands {
+            demand.weight = demand.weight * kinds + PRIOR_ARRIVALS;
+        }
+    }
     demands
 }
 
@@ -155,12 +215,18 @@ fn shapes(state: &State) -> Vec<Shape> {
     for (_, books) in state.nodes().filter(|(_, books)| books.is_open()) {
         *counts.entry(shape(state, books)).or_default() += 1;
     }
-    counts.into_iter().map(|(shape, count)| Shape { count, ..shape }).collect()
+    counts
+        .into_iter()
+        .map(|(shape, count)| Shape { count, ..shape })
+        .collect()
 }
 
 fn shape(state: &State, books: &NodeBooks) -> Shape {
     let board = books.gpus.first().map(|gpu| gpu.board);
-    let usable = books.gpus.iter().filter(|gpu| !gpu.sick && Some(gpu.board) == board);
+    let usable = books
+        .gpus
+        .iter()
+        .filter(|gpu| !gpu.sick && Some(gpu.board) == board);
     let mut gpus: Vec<_> = usable
         .filter_map(|gpu| view(&gpu.used, state.boards().board(gpu.board).memory_mib))
         .collect();

@@ -160,6 +160,10 @@ impl<'a, P: Packing> Round<'a, P> {
     /// Places what it can of one workload and says what is to be said of it.
     fn serve(&mut self, work: &'a Work) {
         self.plan.steps += 1;
+        // Its next attempt begins when the last one has left.
+        if work.is_leaving() {
+            return;
+        }
         let fresh = !work.holds();
         if fresh && self.hopeless.contains(&work.class) {
             return;
@@ -207,7 +211,9 @@ impl<'a, P: Packing> Round<'a, P> {
         };
         loop {
             let before = self.placed.len();
-            let (again, rest) = std::mem::take(&mut self.unserved).into_iter().partition(near);
+            let (again, rest) = std::mem::take(&mut self.unserved)
+                .into_iter()
+                .partition(near);
             self.unserved = rest;
             for (work, _) in again {
                 self.serve(work);
@@ -337,7 +343,9 @@ impl<'a, P: Packing> Round<'a, P> {
         if group.min > 1 && !why::gang_fits_empty(state, nodes(), ask, group.min, &domains) {
             // Unless not even one would fit, which says more.
             let alone = why::reason(state, nodes(), ask, &domains);
-            return alone.filter(|reason| *reason < Reason::NodesClosed).unwrap_or_else(gang);
+            return alone
+                .filter(|reason| *reason < Reason::NodesClosed)
+                .unwrap_or_else(gang);
         }
         // One has a place, but not all that must run at once.
         why::reason(state, nodes(), ask, &domains).unwrap_or_else(gang)

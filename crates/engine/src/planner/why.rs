@@ -2,7 +2,7 @@
 
 use crate::{
     constraints::{Domains, admits},
-    fit,
+    fit::{self, As},
     forms::{Way, forms, ways},
     inventory::{NodeBooks, Use},
     state::State,
@@ -41,8 +41,8 @@ pub fn reason<'a>(
     // Dimension by dimension, keeping the nodes that have enough of all before.
     let mut worst = Dimension::Gpu;
     for books in &open {
-        match fit::hold(books, ask, &ways, boards) {
-            Ok(_) => return None,
+        match fit::fits(books, As::Now, ask, &ways, boards) {
+            Ok(()) => return None,
             Err(dimension) => worst = worst.max(dimension),
         }
     }
@@ -71,12 +71,9 @@ fn passes(
         return Err(no_form(books, gpus, boards));
     }
     admits(&books.node, &ask.limits)?;
-    let mut empty = books.emptied();
-    fit::hold(&empty, ask, ways, boards).map_err(Reason::TooLarge)?;
-    for (gpu, now) in empty.gpus.iter_mut().zip(&books.gpus) {
-        gpu.sick = now.sick;
-    }
-    if !books.is_open() || fit::hold(&empty, ask, ways, boards).is_err() {
+    fit::fits(books, As::New, ask, ways, boards).map_err(Reason::TooLarge)?;
+    let sick = books.gpus.iter().any(|gpu| gpu.sick);
+    if !books.is_open() || sick && fit::fits(books, As::Empty, ask, ways, boards).is_err() {
         return Err(Reason::NodesClosed);
     }
     domains.admit(books)
@@ -89,7 +86,9 @@ fn no_form(books: &NodeBooks, gpus: &Gpus, boards: &Catalogue) -> Reason {
         gpus.models.is_empty() || models.any(|model| board.answers_to(model.as_str()))
     };
     let found = books.gpus.iter().map(|gpu| boards.board(gpu.board));
-    let refusals = found.filter(|board| welcome(board)).filter_map(|b| forms(gpus, b).err());
+    let refusals = found
+        .filter(|board| welcome(board))
+        .filter_map(|b| forms(gpus, b).err());
     refusals.max().unwrap_or(Reason::NoBoard)
 }
 
@@ -104,7 +103,9 @@ pub fn gang_fits_empty<'a>(
 ) -> bool {
     let boards = state.boards();
     let ways = ask.gpus.as_ref().map(|gpus| ways(gpus, boards)).transpose();
-    let Ok(ways) = ways.map(Option::unwrap_or_default) else { return false };
+    let Ok(ways) = ways.map(Option::unwrap_or_default) else {
+        return false;
+    };
     let mut fitting = 0;
     for books in nodes {
         if passes(books, ask, &ways, boards, domains).is_err() {

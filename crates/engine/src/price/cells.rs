@@ -24,6 +24,8 @@ pub struct Layout {
     pub occupied: u16,
     /// What can be added: (profile, start, the layout after).
     pub next: Vec<(u16, u8, u16)>,
+    /// Its place among the layouts in the order of how much they keep open; greater keeps more.
+    pub keeps: u16,
 }
 
 /// A step from one cell to a lesser one.
@@ -162,7 +164,10 @@ impl Cells {
 
 /// The greater of a share's two fractions in GPU units, rounded up.
 fn share_units(board: &Board, part: Part) -> Option<u32> {
-    let Part::Share { units, memory_mib, .. } = part else {
+    let Part::Share {
+        units, memory_mib, ..
+    } = part
+    else {
         return None;
     };
     let memory = match board.memory_mib {

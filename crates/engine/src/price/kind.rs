@@ -32,7 +32,11 @@ pub fn room(prices: &Prices) -> u64 {
         worth += i128::from(iterate.bid) * i128::from(iterate.planned.max(0));
         want += i128::from(iterate.bid) * i128::from(share);
     }
-    if want > 0 { ((worth << 16) / want) as u64 } else { 0 }
+    if want > 0 {
+        ((worth << 16) / want) as u64
+    } else {
+        0
+    }
 }
 
 /// After how many arrivals to refine again: a fixed part of what still fits, so that prices

@@ -75,10 +75,18 @@ pub fn refine(
     steps: u32,
     rule: &Rule,
 ) -> Prices {
-    let mut prices = Prices { demands: demands.to_vec(), ..prices.clone() };
+    let mut prices = Prices {
+        demands: demands.to_vec(),
+        ..prices.clone()
+    };
     for demand in &demands[prices.iterates.len()..] {
         let bid = nominal(&demand.kind);
-        prices.iterates.push(Iterate { bid, average: bid, planned: -1, spread: 1 << 16 });
+        prices.iterates.push(Iterate {
+            bid,
+            average: bid,
+            planned: -1,
+            spread: 1 << 16,
+        });
     }
     let kinds: Vec<Kind> = demands.iter().map(|demand| demand.kind.clone()).collect();
     let max_gpus = shapes
@@ -88,7 +96,9 @@ pub fn refine(
         .unwrap_or(0);
     let mut tables = Tables::new(boards, &kinds, max_gpus);
     let nodes = group_shapes(boards, &tables, shapes);
-    let shares = shares(demands, |kind| nodes.iter().any(|node| node.fits(&tables, kind)));
+    let shares = shares(demands, |kind| {
+        nodes.iter().any(|node| node.fits(&tables, kind))
+    });
     for _ in 0..steps {
         let bids: Vec<i64> = (0u32..)
             .zip(&prices.iterates)
@@ -130,7 +140,12 @@ fn step(prices: &mut Prices, kinds: &[Kind], shares: &[i64], planned: &[i64], ru
         let eta = rule
             .eta_least
             .max(rule.eta_first * 50 / (49 + i64::from(prices.steps)));
-        let all = prices.iterates.iter_mut().zip(kinds).zip(shares).zip(planned);
+        let all = prices
+            .iterates
+            .iter_mut()
+            .zip(kinds)
+            .zip(shares)
+            .zip(planned);
         for (((iterate, kind), share), new) in all.filter(|((_, share), _)| **share > 0) {
             let fair = theta * i128::from(*share) >> 32;
             let stock = if kind.count > 1 {
@@ -176,7 +191,10 @@ fn shares(demands: &[Demand], fits: impl Fn(&Kind) -> bool) -> Vec<i64> {
     };
     let weights: Vec<u128> = demands.iter().map(weight).collect();
     let total: u128 = weights.iter().sum();
-    weights.iter().map(|weight| ((weight << 32) / total.max(1)) as i64).collect()
+    weights
+        .iter()
+        .map(|weight| ((weight << 32) / total.max(1)) as i64)
+        .collect()
 }
 
 /// 1 − planned / need, no less than −`most`, 2^-16.
@@ -246,7 +264,9 @@ fn group_shapes(boards: &[Board], tables: &Tables, shapes: &[Shape]) -> Vec<Node
         for gpu in &shape.gpus {
             match *gpu {
                 Gpu::Free => node.free += 1,
-                Gpu::Shared { units, memory_mib, .. } => {
+                Gpu::Shared {
+                    units, memory_mib, ..
+                } => {
                     others.push(cells.shared(&boards[usize::from(board)], units, memory_mib));
                 }
                 Gpu::Cut(layout) => others.push(cells.cut(layout)),

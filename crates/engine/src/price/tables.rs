@@ -149,8 +149,13 @@ impl Tables {
         };
         for ix in 0..boards.len() {
             let group = Group::new(boards, ix as BoardIx, kinds, &tables.groups);
-            let have = tables.groups.iter().position(|have| have.worth_the_same(&group));
-            tables.group_of.push(have.unwrap_or(tables.groups.len()) as u16);
+            let have = tables
+                .groups
+                .iter()
+                .position(|have| have.worth_the_same(&group));
+            tables
+                .group_of
+                .push(have.unwrap_or(tables.groups.len()) as u16);
             if have.is_none() {
                 tables.groups.push(group);
             }
@@ -270,9 +275,9 @@ impl Group {
         let mut gang_sizes: Vec<u16> = gangs.iter().map(|bid| bid.parts).collect();
         gang_sizes.sort_unstable();
         gang_sizes.dedup();
-        let equal = known.iter().find(|have| {
-            have.cells.parts == parts && boards[usize::from(have.board)] == *spec
-        });
+        let equal = known
+            .iter()
+            .find(|have| have.cells.parts == parts && boards[usize::from(have.board)] == *spec);
         let cells = match equal {
             Some(have) => have.cells.clone(),
             None => Arc::new(Cells::new(spec, parts)),
@@ -303,7 +308,11 @@ impl Group {
         for offers in &self.bids {
             let mut best = Best::NOTHING;
             for bid in offers {
-                best.improve(&Best::NOTHING, &lanes_of(bid, bids, bid.parts), bid.kind.into());
+                best.improve(
+                    &Best::NOTHING,
+                    &lanes_of(bid, bids, bid.parts),
+                    bid.kind.into(),
+                );
             }
             self.items.push(best);
         }

@@ -30,6 +30,7 @@ fn boards() -> Vec<Board> {
     let layout = |occupied, next: &[(u16, u8, u16)]| Layout {
         occupied,
         next: next.to_vec(),
+        keeps: 0,
     };
     let halves = vec![
         layout(0b00, &[(0, 0, 1), (0, 1, 2), (1, 0, 3)]),
@@ -94,7 +95,11 @@ fn brute(bids: &[i64], board: BoardIx, gpu: Gpu, lambda: i32) -> i32 {
                 vec![shared(have - units, 0)]
             }
             (Part::Slice(profile), Gpu::Free | Gpu::Cut(_)) => {
-                let layout = if let Gpu::Cut(layout) = gpu { layout } else { 0 };
+                let layout = if let Gpu::Cut(layout) = gpu {
+                    layout
+                } else {
+                    0
+                };
                 let next = boards[usize::from(board)].layouts.get(usize::from(layout));
                 let next = next.into_iter().flat_map(|layout| &layout.next);
                 let next = next.filter(|(p, _, _)| *p == profile);
@@ -235,7 +240,14 @@ fn what_is_scarce_is_dear() {
     };
     let shapes = [shape(0, 100), shape(1, 10)];
     let prices = Prices::default();
-    let prices = refine(&boards(), &demands, &shapes, &prices, 1000, &Rule::default());
+    let prices = refine(
+        &boards(),
+        &demands,
+        &shapes,
+        &prices,
+        1000,
+        &Rule::default(),
+    );
     let kinds: Vec<Kind> = demands.iter().map(|demand| demand.kind.clone()).collect();
     let mut tables = Tables::new(&boards(), &kinds, 4);
     tables.fill(&super::bids(&prices));

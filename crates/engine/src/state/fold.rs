@@ -166,6 +166,10 @@ impl State {
         }
         self.changes.node(ix);
         self.changes.grow();
+        if matches!(health, Health::Reclaiming(_) | Health::Lost) {
+            let leases = self.leases_on(name.as_str()).cloned().collect();
+            self.give_back_promises(leases, sink);
+        }
     }
 
     fn node_gone(&mut self, name: &Name, sink: &mut dyn Sink) {
@@ -286,18 +290,21 @@ impl State {
             return;
         };
         work.cancelled = true;
-        // What was promised and never sent is simply given back.
-        let promised: Vec<ActionName> = work
+        let held = work
             .workers
             .iter()
             .filter_map(Worker::lease)
-            .filter(|lease| lease.phase == Phase::Promised)
-            .map(|lease| place_name(&lease.worker, lease.attempt))
+            .cloned()
             .collect();
-        for action in promised {
-            self.withdraw(&action, sink);
-        }
+        self.give_back_promises(held, sink);
         self.settle(name);
+    }
+
+    /// What was promised and never told to anyone is simply given back.
+    fn give_back_promises(&mut self, leases: Vec<Lease>, sink: &mut dyn Sink) {
+        for lease in leases.iter().filter(|lease| lease.phase == Phase::Promised) {
+            self.withdraw(&place_name(&lease.worker, lease.attempt), sink);
+        }
     }
 
     fn set_past(&mut self, id: &WorkerId, past: WorkerPast) {
@@ -343,6 +350,13 @@ impl State {
     fn decided(&mut self, plan: &Plan, sink: &mut dyn Sink) {
         for action in &plan.withdrawn {
             self.withdraw(action, sink);
+            // What was given up is not begun again at once.
+            let wait = self.now + self.policy.back_off_ms;
+            if let Subject::Worker(id) = &action.subject
+                && let Some(worker) = self.worker_mut(id)
+            {
+                worker.past.not_before = worker.past.not_before.max(wait);
+            }
         }
         for action in &plan.actions {
             self.decided_action(action, sink);

@@ -25,7 +25,7 @@ use cleave_model::{
     ask::Ask,
     board::Catalogue,
     event::{Batch, Event},
-    lease::{Lease, Slice},
+    lease::{Lease, Phase, Slice},
     observation::MessageNo,
     plan::Cursor,
     policy::Policy,
@@ -256,18 +256,27 @@ impl State {
     }
 
     /// What is said of a workload; `None` before anything was.
-    pub fn verdict(&self, name: &str) -> Option<&Verdict> {
-        const PLACED: Verdict = Verdict::Placed;
-        const BACK_OFF: Verdict = Verdict::Not(Reason::BackOff);
+    pub fn verdict(&self, name: &str) -> Option<Verdict> {
         let work = self.work.get(name)?;
-        let mut missing = work.workers.iter().filter(|worker| worker.is_missing()).peekable();
+        let mut missing = work
+            .workers
+            .iter()
+            .filter(|worker| worker.is_missing())
+            .peekable();
         if missing.peek().is_none() {
-            return Some(&PLACED);
+            return Some(Verdict::Placed);
+        }
+        if work.is_leaving() {
+            let leaving = work.workers.iter().filter_map(Worker::lease);
+            let leaving = leaving.filter(|lease| lease.phase == Phase::Draining);
+            return Some(Verdict::WaitsFor(
+                leaving.map(|lease| lease.worker.clone()).collect(),
+            ));
         }
         if missing.any(|worker| worker.past.not_before > self.now) {
-            return Some(&BACK_OFF);
+            return Some(Verdict::Not(Reason::BackOff));
         }
-        self.class_verdict(work.class)
+        self.class_verdict(work.class).cloned()
     }
 
     /// What is said of the waiting work of a class.

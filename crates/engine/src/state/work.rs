@@ -120,6 +120,12 @@ impl Work {
             })
     }
 
+    /// It holds only what is being left.
+    pub fn is_leaving(&self) -> bool {
+        let mut held = self.workers.iter().filter_map(Worker::lease).peekable();
+        held.peek().is_some() && held.all(|lease| lease.phase == Phase::Draining)
+    }
+
     /// Every worker is finished.
     pub fn is_finished(&self) -> bool {
         self.workers

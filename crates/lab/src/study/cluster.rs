@@ -3,17 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use cleave_engine::Planner;
+use cleave_engine::planner::Question;
+use cleave_engine::state::{NoSink, State};
 use cleave_model::GPU;
+use cleave_model::action::What;
 use cleave_model::ask::{Ask, Constraints, Gpus, Isolation, Part};
 use cleave_model::board::Catalogue;
-use cleave_model::event::Event;
+use cleave_model::event::{Batch, Event};
 use cleave_model::lease::Hold;
 use cleave_model::node::Node;
+use cleave_model::plan::Budget;
 use cleave_model::policy::Mix;
 use cleave_model::workload::Workload;
 
 use super::{Cleave, name, policy, single};
-use crate::drive::Drive;
 use crate::random::SplitMix64;
 
 const GPUS_A_NODE: usize = 8;
@@ -109,29 +113,52 @@ impl Cluster {
             Event::Prior(counts.into_iter().collect()),
         ];
         facts.extend(self.nodes.into_iter().map(Event::Node));
-        let mut drive = Drive::new(Cleave::default(), facts);
+        let mut state = State::new();
+        let fold = |state: &mut State, number, events| {
+            state.apply(
+                &Batch {
+                    number,
+                    now: 0,
+                    events,
+                },
+                &mut NoSink,
+            );
+        };
+        fold(&mut state, 1, facts);
         let apply_nodes = began.elapsed();
         let began = Instant::now();
-        drive.refine();
+        let prices = Question::of(&state).answer();
+        fold(&mut state, 2, vec![Event::Priced(prices)]);
         let refine = began.elapsed();
         let began = Instant::now();
-        let work = self.work.into_iter().map(Event::Submit).collect();
-        drive.fold(1, work);
+        fold(
+            &mut state,
+            3,
+            self.work.into_iter().map(Event::Submit).collect(),
+        );
         let apply = apply_nodes + began.elapsed();
         let began = Instant::now();
-        let places = drive.decide(1);
+        let planned = Cleave::default().plan(&state, &mut Default::default(), 0, Budget::UNBOUNDED);
         let plan = began.elapsed();
+        let places: Vec<&Hold> = planned
+            .actions
+            .iter()
+            .filter_map(|action| match &action.what {
+                What::Place(hold) => Some(hold),
+                What::Evict { .. } => None,
+            })
+            .collect();
         let boards = Catalogue::builtin();
         let weight = |hold: &Hold| -> u64 {
-            let node = drive.state().node_ix(hold.node.as_str()).expect("known");
-            let books = drive.state().node(node).expect("known");
+            let node = state.node_ix(hold.node.as_str()).expect("known");
+            let books = state.node(node).expect("known");
             let slices = hold.slices.iter().map(|slice| {
                 let board = boards.board(books.gpus[usize::from(slice.gpu)].board);
                 u64::from(cleave_engine::inventory::weight(slice, board))
             });
             slices.sum()
         };
-        let placed: u64 = places.iter().map(|(.., hold)| weight(hold)).sum();
+        let placed: u64 = places.iter().map(|hold| weight(hold)).sum();
         Planned {
             placed: places.len(),
             weight: placed as f64 * 100.0 / (gpus as u64 * u64::from(GPU)) as f64,

@@ -7,8 +7,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use cleave_model::event::Event;
-use cleave_model::observation::Exit;
 use cleave_model::{Millis, WorkerId};
 
 use super::Cleave;
@@ -192,23 +190,19 @@ struct Engine {
 impl Cluster for Engine {
     fn come(&mut self, number: usize, visit: &Visit) -> bool {
         let work = self.work[number].take().expect("comes once");
-        let gone = Event::Cancel(work.name.clone());
+        let name = work.name.clone();
         let decided = self.drive.submit(visit.from, vec![work]);
         let place = decided.places.into_iter().next();
         self.workers[number] = place.map(|(id, attempt, _)| (id, attempt));
         let placed = self.workers[number].is_some();
         if !placed {
-            self.drive.fold(visit.from, vec![gone]);
+            self.drive.cancel(visit.from, name);
         }
         placed
     }
 
     fn leave(&mut self, number: usize, visit: &Visit) {
         let (id, attempt) = self.workers[number].take().expect("was placed");
-        let facts = vec![
-            Event::Ended(id.clone(), attempt, Exit::Done),
-            Event::Freed(id, attempt, Exit::Done),
-        ];
-        self.drive.fold(visit.to, facts);
+        self.drive.end(visit.to, vec![(id, attempt)]);
     }
 }

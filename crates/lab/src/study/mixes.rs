@@ -118,7 +118,10 @@ pub fn compare(geometry: &Geometry, seed: u64) -> Compared {
 pub fn cleave(stream: &Stream, mix: Mix) -> Vec<u64> {
     let asks = PROFILES.map(ask);
     let prior = asks.iter().cloned().zip(stream.mix.iter().copied());
-    let mut facts = vec![Event::Policy(policy(mix))];
+    let mut facts = vec![
+        Event::Policy(policy(mix)),
+        Event::Queue(crate::convert::queue(name("study"))),
+    ];
     if mix == Mix::Prior {
         facts.push(Event::Prior(prior.collect()));
     }
@@ -127,11 +130,11 @@ pub fn cleave(stream: &Stream, mix: Mix) -> Vec<u64> {
     let mut placed = vec![0; PROFILES.len()];
     for (number, &profile) in stream.arrivals.iter().enumerate() {
         let work = single(number, asks[profile].clone(), number as u64);
-        let gone = Event::Cancel(work.name.clone());
+        let name = work.name.clone();
         let decided = drive.submit(number as u64, vec![work]);
         placed[profile] += decided.places.len() as u64;
         if decided.places.is_empty() {
-            drive.fold(number as u64, vec![gone]);
+            drive.cancel(number as u64, name);
         }
     }
     placed

@@ -195,6 +195,7 @@ impl List {
         let unsaid = Unsaid::default();
         let mut facts = vec![
             Event::Policy(policy(mix)),
+            Event::Queue(unsaid.queue()),
             // The protocol measures fragmentation by it; only `Mix::Prior` lets the planner look.
             Event::Prior(unsaid.mix(&self.trace.pods)?),
         ];

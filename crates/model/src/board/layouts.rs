@@ -231,6 +231,11 @@ impl Layouts {
         self.best_fill(id) == 0
     }
 
+    /// Place of a layout in the order of what layouts keep open, 0 the best.
+    pub fn rank(&self, id: LayoutId) -> usize {
+        usize::from(self.rank[usize::from(id.0)])
+    }
+
     /// True if `a` is the better of two layouts that hold the same multiset of instances (see
     /// [`Layouts`]); a strict total order.
     pub fn better(&self, a: LayoutId, b: LayoutId) -> bool {
