@@ -83,18 +83,23 @@ fn width(text: &str) -> usize {
     count
 }
 
-/// Values as one character each, from the least to the greatest.
+/// Values as one character each, from the least to the greatest of them.
 pub fn spark(values: &[f64]) -> String {
-    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    spark_between(values, least, most)
+}
+
+/// Values as one character each, so that several lines can be compared.
+pub fn spark_between(values: &[f64], least: f64, most: f64) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let level = |value: f64| {
         let share = if most > least {
             (value - least) / (most - least)
         } else {
             1.0
         };
-        LEVELS[((share * 7.0).round() as usize).min(7)]
+        LEVELS[((share.clamp(0.0, 1.0) * 7.0).round() as usize).min(7)]
     };
     values.iter().map(|&value| level(value)).collect()
 }

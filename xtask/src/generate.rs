@@ -11,7 +11,18 @@ use crate::tree::{Finding, Tree};
 pub type Generated = (&'static str, fn() -> String);
 
 /// Every generated file, one a row.
-const GENERATED: &[Generated] = &[];
+const GENERATED: &[Generated] = &[
+    ("schema/scenario-v1.json", cleave_scenario::schema),
+    (
+        "scenarios/traces/campus-nodes.csv",
+        cleave_lab::sample::nodes,
+    ),
+    ("scenarios/traces/campus-pods.csv", campus_pods),
+];
+
+fn campus_pods() -> String {
+    cleave_lab::sample::pods(1)
+}
 
 /// Rewrites the generated files whose content changed.
 pub fn write_all(root: &Path) -> Result<bool> {

@@ -3,7 +3,7 @@
 use super::{Args, peak_rss_mib, put_json};
 use crate::{
     screen::{self, Progress},
-    table::{Table, grouped, spark},
+    table::{Table, grouped, spark_between},
 };
 use anyhow::{Context, bail};
 use cleave_lab::{
@@ -181,14 +181,13 @@ fn tables(list: &List, arrivals: usize, results: &[Row]) -> String {
     out += "GPUs allocated (%) when so much of all GPUs had arrived\n";
     out += &table.render();
     out += &savings(gpus, results);
-    out += "\nGPUs left over as arrivals go from 80 to 130 %\n";
+    out += "\nGPUs left over as arrivals go from 80 to 130 %, full height 25 % of all\n";
     for result in results {
         let left: Vec<f64> = (80..=130)
-            .step_by(2)
             .filter_map(|percent| point(&result.run.allocated, percent))
             .map(|value| 100.0 - value)
             .collect();
-        out += &format!("{:<8} {}\n", result.policy, spark(&left));
+        out += &format!("{:<8} {}\n", result.policy, spark_between(&left, 0.0, 25.0));
     }
     out
 }

@@ -5,7 +5,7 @@ use cleave_model::{
     ask::{Gpus, Isolation, Part},
     board::{Board, BoardId, Catalogue, Instance, ProfileIx},
     lease::{Share, Sharing, Slice},
-    verdict::Reason,
+    verdict::{Dimension, Reason},
 };
 
 /// A part of a GPU in the terms of its board.
@@ -61,20 +61,20 @@ pub fn forms(gpus: &Gpus, board: &Board) -> Result<Vec<Form>, Reason> {
             compute,
             memory_mib,
         } => {
-            let (compute, memory) = coordinates(*compute, *memory_mib, board);
-            if compute > GPU || memory > board.memory_mib {
-                return Err(Reason::TooLarge(
-                    cleave_model::verdict::Dimension::GpuMemory,
-                ));
-            }
             let by = match gpus.isolation {
                 Isolation::None => Sharing::TimeSlice,
                 Isolation::Limited => Sharing::Mps,
-                Isolation::Hard => return Ok(hard(compute, memory, gpus.graphics, board)),
+                Isolation::Hard => {
+                    let named = (compute.unwrap_or(0), memory_mib.unwrap_or(0));
+                    return hard(named, gpus.graphics, board);
+                }
             };
+            let (compute, memory) = coordinates(*compute, *memory_mib, board);
+            fits_board(compute, memory, board)?;
+            let memory_mib = memory;
             Ok(vec![Form::Share(Share {
                 compute,
-                memory_mib: memory,
+                memory_mib,
                 by,
             })])
         }
@@ -96,7 +96,23 @@ fn coordinates(compute: Option<u32>, memory_mib: Option<u32>, board: &Board) -> 
     }
 }
 
-fn hard(compute: u32, memory_mib: u32, graphics: bool, board: &Board) -> Vec<Form> {
+fn fits_board(compute: u32, memory_mib: u32, board: &Board) -> Result<(), Reason> {
+    if compute > GPU {
+        Err(Reason::TooLarge(Dimension::Gpu))
+    } else if memory_mib > board.memory_mib {
+        Err(Reason::TooLarge(Dimension::GpuMemory))
+    } else {
+        Ok(())
+    }
+}
+
+/// Only what the ask names must be there: a slice's other coordinate is as its profile has it.
+fn hard(
+    (compute, memory_mib): (u32, u32),
+    graphics: bool,
+    board: &Board,
+) -> Result<Vec<Form>, Reason> {
+    fits_board(compute, memory_mib, board)?;
     let slice = GPU / u32::from(board.compute.max(1));
     let mut fitting: Vec<(u32, ProfileIx)> = board
         .indices()
@@ -110,14 +126,10 @@ fn hard(compute: u32, memory_mib: u32, graphics: bool, board: &Board) -> Vec<For
         .map(|ix| (board.weight(ix), ix))
         .collect();
     fitting.sort_unstable();
-    let mut forms: Vec<Form> = fitting
-        .into_iter()
-        .map(|(_, ix)| Form::Instance(ix))
-        .collect();
-    if forms.is_empty() {
-        forms.push(Form::Whole);
+    if fitting.is_empty() {
+        return Ok(vec![Form::Whole]);
     }
-    forms
+    Ok(fitting.into_iter().map(|(_, ix)| Form::Instance(ix)).collect())
 }
 
 /// One way to serve an ask: boards that are equally welcome, with the form on each.
@@ -128,7 +140,7 @@ pub struct Way {
 }
 
 /// The ways to serve an ask, best first: models tier by tier, and in each the smallest form
-/// before larger ones.
+/// before larger ones and whole GPUs in place of parts last.
 ///
 /// # Errors
 /// No board in the catalogue can: the reason that says most.
@@ -158,15 +170,20 @@ pub fn ways(gpus: &Gpus, boards: &Catalogue) -> Result<Vec<Way>, Reason> {
                 Err(reason) => refusal = refusal.max(reason),
             }
         }
-        let depth = forms_on
-            .iter()
-            .map(|(_, forms)| forms.len())
-            .max()
-            .unwrap_or(0);
+        // A whole GPU in place of a part comes last: what it wastes would serve others.
+        let part = !matches!(gpus.part, Part::Whole);
+        let (whole, cut): (Vec<_>, Vec<_>) = forms_on
+            .into_iter()
+            .partition(|(_, forms)| part && forms[..] == [Form::Whole]);
+        let depth = cut.iter().map(|(_, forms)| forms.len()).max().unwrap_or(0);
         for rank in 0..depth {
-            let on = forms_on
+            let on = cut
                 .iter()
                 .filter_map(|(id, forms)| Some((*id, *forms.get(rank)?)));
+            ways.push(Way { on: on.collect() });
+        }
+        if !whole.is_empty() {
+            let on = whole.into_iter().map(|(id, _)| (id, Form::Whole));
             ways.push(Way { on: on.collect() });
         }
     }

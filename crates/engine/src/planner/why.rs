@@ -3,7 +3,7 @@
 use crate::{
     constraints::{Domains, admits},
     fit::{self, As},
-    forms::{Way, forms, ways},
+    forms::{Form, Way, forms, ways},
     inventory::{NodeBooks, Use},
     state::State,
 };
@@ -156,9 +156,37 @@ fn enough_in_total(
                     })
                     .sum()
             };
+            let countable = || sum(&|b| places_by_count(b, ways, boards)) >= u64::from(gpus.count);
             sum(&left) >= needed(gpus, ways, boards)
+                && (dimension != Dimension::Slice || countable())
         }
     }
+}
+
+/// How many more slices of the profile a node's GPUs could hold by the profile's greatest count
+/// alone, wherever the others lie.
+fn places_by_count(books: &NodeBooks, ways: &[Way], boards: &Catalogue) -> u64 {
+    let places = books.gpus.iter().filter(|gpu| !gpu.sick).map(|gpu| {
+        let mut options = ways
+            .iter()
+            .flat_map(|way| &way.on)
+            .filter(|(id, _)| *id == gpu.board);
+        let Some((id, Form::Instance(profile))) = options.next() else {
+            return 0;
+        };
+        let taken = match &gpu.used {
+            Use::Free => 0,
+            Use::Cut { layout, .. } => {
+                let there = boards.layouts(*id).instances(*layout).iter();
+                there
+                    .filter(|instance| instance.profile == *profile)
+                    .count()
+            }
+            _ => return 0,
+        };
+        usize::from(boards.board(*id).at(*profile).max).saturating_sub(taken)
+    });
+    places.sum::<usize>() as u64
 }
 
 /// GPU units that one worker takes at least.
@@ -166,7 +194,7 @@ fn needed(gpus: &Gpus, ways: &[Way], boards: &Catalogue) -> u64 {
     let parts = ways.iter().flat_map(|way| &way.on).map(|&(board, form)| {
         let slice = form.slice(0, 0);
         u64::from(match form {
-            crate::forms::Form::Share(share) => share.compute,
+            Form::Share(share) => share.compute,
             _ => crate::inventory::weight(&slice, boards.board(board)),
         })
     });
