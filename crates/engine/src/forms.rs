@@ -129,7 +129,10 @@ fn hard(
     if fitting.is_empty() {
         return Ok(vec![Form::Whole]);
     }
-    Ok(fitting.into_iter().map(|(_, ix)| Form::Instance(ix)).collect())
+    Ok(fitting
+        .into_iter()
+        .map(|(_, ix)| Form::Instance(ix))
+        .collect())
 }
 
 /// One way to serve an ask: boards that are equally welcome, with the form on each.

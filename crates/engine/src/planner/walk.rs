@@ -112,8 +112,8 @@ struct Round<'a, P> {
     dead: &'a mut BTreeMap<AskIx, u64>,
     /// Classes of which a workload that holds nothing could not be placed in this round.
     hopeless: BTreeSet<ClassIx>,
-    /// Workloads whose minimum had no place, with the group that had none.
-    unserved: Vec<(&'a Work, usize)>,
+    /// Workloads whose minimum had no place.
+    unserved: Vec<&'a Work>,
     placed: Vec<(Name, NodeIx)>,
     /// Nodes on which this round has placed something, as they are then.
     books: BTreeMap<NodeIx, NodeBooks>,
@@ -122,9 +122,9 @@ struct Round<'a, P> {
 
 /// Why a workload was not served in full.
 enum Short {
-    /// This group's minimum has no place; so it was wherever the others of its class would go,
+    /// Some group's minimum has no place; so it was wherever the others of its class would go,
     /// unless it depends on who is near.
-    Minimum(usize, Anywhere),
+    Minimum(Anywhere),
     /// It waits until then after a failure.
     Until(Millis),
 }
@@ -192,30 +192,34 @@ impl<'a, P: Packing> Round<'a, P> {
             debug_assert!(taken.is_ok(), "{hold:?} does not fit: {taken:?}");
         }
         match result {
+            // Its minimum is done already, and for those it has left there is no room.
+            Ok(()) if fresh && self.plan.actions.len() == before => self.unserved.push(work),
             Ok(()) => {}
             Err(Short::Until(then)) => self.wake_at(then),
-            Err(Short::Minimum(group, anywhere)) => {
+            Err(Short::Minimum(anywhere)) => {
                 if fresh && anywhere {
                     self.hopeless.insert(work.class);
                 }
-                self.unserved.push((work, group));
+                self.unserved.push(work);
             }
         }
     }
 
     /// Work that must be near other work may have got it only now.
     fn follow_up(&mut self) {
-        let near = |(work, _): &(&Work, usize)| {
+        let near = |work: &&Work| {
             let mut limits = work.spec.groups.iter().map(|group| &group.ask.limits);
             limits.any(|limits| limits.affinity.iter().any(|a| a.kind == AffinityKind::Near))
         };
         loop {
             let before = self.placed.len();
-            let (again, rest) = std::mem::take(&mut self.unserved)
+            let hopeless = &self.hopeless;
+            let again = |work: &&Work| near(work) && !hopeless.contains(&work.class);
+            let (again, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unserved)
                 .into_iter()
-                .partition(near);
+                .partition(again);
             self.unserved = rest;
-            for (work, _) in again {
+            for work in again {
                 self.serve(work);
             }
             if self.placed.len() == before {
@@ -228,11 +232,11 @@ impl<'a, P: Packing> Round<'a, P> {
     /// placed, so that a second plan has nothing to add.
     fn conclude(&mut self) {
         let mut judged = BTreeSet::new();
-        for (work, group) in std::mem::take(&mut self.unserved) {
+        for work in std::mem::take(&mut self.unserved) {
             if !judged.insert(work.class) {
                 continue;
             }
-            let verdict = Verdict::Not(self.why(work, group));
+            let verdict = self.why(work);
             if self.state.class_verdict(work.class) != Some(&verdict) {
                 let like = work.name().clone();
                 self.plan.verdicts.push(VerdictChange { like, verdict });
@@ -298,7 +302,7 @@ impl<'a, P: Packing> Round<'a, P> {
                             if domains.is_free() && !own {
                                 self.dead.insert(ask, state.changes().grown());
                             }
-                            return Err(Short::Minimum(at, domains.is_free()));
+                            return Err(Short::Minimum(domains.is_free()));
                         }
                     }
                 }
@@ -333,22 +337,28 @@ impl<'a, P: Packing> Round<'a, P> {
         });
     }
 
-    fn why(&self, work: &Work, at: usize) -> Reason {
+    /// The reason that says most, of all groups, as things are now. That a group could never have
+    /// its minimum says more than that there is no room at the moment.
+    fn why(&self, work: &Work) -> Verdict {
         let (state, books) = (self.state, &self.books);
-        let group = &work.spec.groups[at];
-        let domains = Domains::of(state, work, &group.ask.limits, &self.placed);
         let nodes = || state.nodes().map(|(ix, now)| books.get(&ix).unwrap_or(now));
-        let ask = state.ask(work.asks[at]);
-        let gang = || Reason::Gang(group.name.clone());
-        if group.min > 1 && !why::gang_fits_empty(state, nodes(), ask, group.min, &domains) {
-            // Unless not even one would fit, which says more.
-            let alone = why::reason(state, nodes(), ask, &domains);
-            return alone
-                .filter(|reason| *reason < Reason::NodesClosed)
-                .unwrap_or_else(gang);
+        let mut alone: Vec<Reason> = Vec::new();
+        let mut gangs = Vec::new();
+        for (group, &ask) in work.spec.groups.iter().zip(&work.asks) {
+            let domains = Domains::of(state, work, &group.ask.limits, &self.placed);
+            let ask = state.ask(ask);
+            alone.extend(why::reason(state, nodes(), ask, &domains));
+            if group.min > 1 && !why::gang_fits_empty(state, nodes(), ask, group.min, &domains) {
+                gangs.push(Reason::Gang(group.name.clone()));
+            }
         }
-        // One has a place, but not all that must run at once.
-        why::reason(state, nodes(), ask, &domains).unwrap_or_else(gang)
+        let worst = alone.into_iter().min();
+        let never = worst.clone().filter(|reason| *reason < Reason::NodesClosed);
+        let known = never.or_else(|| gangs.into_iter().next()).or(worst);
+        // Each group has room for one, and empty nodes would hold all: the workers were tried one
+        // after the other, so that another order might have fitted them is not excluded.
+        let group = || work.spec.groups[0].name.clone();
+        known.map_or_else(|| Verdict::BudgetEnded(Reason::Gang(group())), Verdict::Not)
     }
 
     fn wake_at(&mut self, then: Millis) {
