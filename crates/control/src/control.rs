@@ -294,13 +294,19 @@ impl<P: Planner> Control<P> {
             .iter()
             .filter_map(|event| failed_cut(&self.state, event))
             .collect();
+        for event in &events {
+            if let Event::NodeGone(node) = event {
+                self.links.part(node);
+            }
+        }
         let changed = first || !events.is_empty();
         if !events.is_empty() || self.state.now() < now {
             self.record(now, events, sink, records);
         }
         self.passed_over |= changed && self.state.cursor().is_some();
         if greet {
-            self.links.greet(&self.state, now, seen);
+            let last = self.last_message();
+            self.links.greet(&self.state, last, now, seen);
         }
 
         let limit = self.state.policy().quarantine_after;
@@ -361,12 +367,16 @@ impl<P: Planner> Control<P> {
         }
     }
 
-    fn send(&mut self, node: Name, order: Order) -> MessageNo {
-        self.messages += 1;
-        let no = MessageNo {
+    fn last_message(&self) -> MessageNo {
+        MessageNo {
             incarnation: self.incarnation,
             number: self.messages,
-        };
+        }
+    }
+
+    fn send(&mut self, node: Name, order: Order) -> MessageNo {
+        self.messages += 1;
+        let no = self.last_message();
         let message = Message { no, order };
         self.held.push_back(Effect {
             after: 0,

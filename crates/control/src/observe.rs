@@ -21,6 +21,9 @@ pub struct Links(BTreeMap<Name, Link>);
 struct Link {
     /// When Hello was last said.
     hello: Option<Millis>,
+    /// The last message before the first Hello: a report that reflects none after it is of
+    /// a node that had this name before.
+    before: MessageNo,
     /// Since when the node has been heard in this start of the control plane.
     heard_since: Option<Millis>,
     /// Sequence of the last report that counted.
@@ -56,14 +59,18 @@ impl Links {
         self.0.get(node)?.heard_since
     }
 
-    /// Says Hello to the nodes that have not heard it, and forgets those that are gone.
-    pub fn greet(&mut self, state: &State, now: Millis, seen: &mut Seen) {
-        self.0
-            .retain(|name, _| state.node_ix(name.as_str()).is_some());
+    /// Forgets a node that is gone. One that comes under its name is another.
+    pub fn part(&mut self, node: &Name) {
+        self.0.remove(node);
+    }
+
+    /// Says Hello to the nodes that have not heard it, after the message `last`.
+    pub fn greet(&mut self, state: &State, last: MessageNo, now: Millis, seen: &mut Seen) {
         for (_, books) in state.nodes() {
             let link = self.0.entry(books.name().clone()).or_default();
             if link.hello.is_none() {
                 link.hello = Some(now);
+                link.before = last;
                 seen.orders.push((books.name().clone(), Order::Hello));
             }
         }
@@ -85,7 +92,7 @@ impl Links {
         };
         let patience = state.policy().resend_after_ms;
         let link = self.0.entry(report.node.clone()).or_default();
-        if report.heard.incarnation != incarnation {
+        if report.heard.incarnation != incarnation || report.heard <= link.before {
             // It does not answer to this start. If Hello was lost, say it again.
             if link
                 .hello

@@ -4,7 +4,7 @@ use cleave_engine::state::Sink;
 use cleave_model::{
     GPU, Millis, Name, WorkerId,
     board::Board,
-    event::Interval,
+    event::{Batch, Event, Interval},
     lease::{Hold, Slice},
 };
 use std::{
@@ -34,6 +34,8 @@ impl std::error::Error for Violation {}
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     spans: BTreeMap<(Name, u8), Span>,
+    /// When nodes came, perhaps back: what was not there before belonged to nobody.
+    came: BTreeSet<(Name, Millis)>,
     /// The first GPU whose parts did not add up.
     pub broken: Option<String>,
 }
@@ -43,6 +45,17 @@ struct Span {
     from: Millis,
     to: Millis,
     units: u32,
+}
+
+impl Meter {
+    /// Takes note of a record, before any interval that begins with it.
+    pub fn follow(&mut self, batch: &Batch) {
+        let came = batch.events.iter().filter_map(|event| match event {
+            Event::Node(node) => Some((node.name.clone(), batch.now)),
+            _ => None,
+        });
+        self.came.extend(came);
+    }
 }
 
 impl Sink for Meter {
@@ -64,7 +77,8 @@ impl Sink for Meter {
                 span.units += units;
             }
             Some(span) => {
-                if span.units != GPU || span.to != from {
+                let follows = span.to == from || self.came.contains(&(node.clone(), from));
+                if span.units != GPU || !follows {
                     let shown = format!("{node}/{gpu}: {span:?} is followed by {next:?}");
                     self.broken.get_or_insert(shown);
                 }

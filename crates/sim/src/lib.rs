@@ -13,6 +13,7 @@
 mod agenda;
 mod check;
 mod faults;
+mod inspect;
 mod random;
 mod settings;
 mod site;

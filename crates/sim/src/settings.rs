@@ -13,6 +13,8 @@ pub struct Settings {
     pub model: Option<Model>,
     /// Check the rules after everything that happens. Costs time in the size of the world.
     pub check: bool,
+    /// Make a decision again, with nothing remembered, after so many facts.
+    pub inspect_every: Option<u64>,
     /// Keep the records, for replay.
     pub keep_journal: bool,
 }
@@ -56,6 +58,7 @@ impl Default for Settings {
             budget: Budget::UNBOUNDED,
             model: None,
             check: false,
+            inspect_every: None,
             keep_journal: false,
         }
     }

@@ -40,8 +40,9 @@ pub enum Local {
 /// Something on the agenda of the world.
 #[derive(Debug)]
 pub enum Happening {
-    /// On a node, in a life of its hands; what outlives the hands has none.
-    Site(Name, Option<u64>, Local),
+    /// On a node that was born so (a name may be used again), in a life of its hands; what
+    /// outlives the hands has none.
+    Site(Name, u64, Option<u64>, Local),
     /// A report arrives at the control plane.
     Report(NodeReport),
     /// An instant node's worker is done.
@@ -65,6 +66,8 @@ pub struct Env<'a> {
 /// A modelled node.
 #[derive(Debug)]
 pub struct Site {
+    /// Tells it from others that had its name before.
+    pub born: u64,
     settings: Settings,
     hands: Option<Hands>,
     table: Table,
@@ -85,7 +88,7 @@ struct Process {
 
 impl Site {
     /// A node with its hands about to start. GPUs of unknown boards do not exist here.
-    pub fn new(node: &Node, boards: &Catalogue, model: &Model) -> Self {
+    pub fn new(born: u64, node: &Node, boards: &Catalogue, model: &Model) -> Self {
         let found = node
             .gpus
             .iter()
@@ -98,6 +101,7 @@ impl Site {
         let gpus = boards.iter().enumerate().map(gpu).collect();
         let (patience, name) = (Patience::default(), node.name.clone());
         Self {
+            born,
             settings: Settings {
                 node: name,
                 boards,
@@ -293,13 +297,13 @@ impl Site {
 
     /// Enters what dies with the hands.
     fn enter(&self, env: &mut Env<'_>, after: Millis, what: Local) {
-        let what = Happening::Site(self.settings.node.clone(), Some(self.life), what);
+        let what = Happening::Site(self.settings.node.clone(), self.born, Some(self.life), what);
         env.agenda.enter(env.now + after, what);
     }
 
     /// Enters what outlasts the hands.
     fn outlast(&self, env: &mut Env<'_>, after: Millis, what: Local) {
-        let what = Happening::Site(self.settings.node.clone(), None, what);
+        let what = Happening::Site(self.settings.node.clone(), self.born, None, what);
         env.agenda.enter(env.now + after, what);
     }
 }

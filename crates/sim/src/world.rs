@@ -4,6 +4,7 @@ use crate::{
     agenda::Agenda,
     check::{Meter, Truth, Violation},
     faults::Faults,
+    inspect,
     random::SplitMix64,
     settings::Settings,
     site::{Env, Happening, Local, Site, arrivals},
@@ -16,6 +17,7 @@ use cleave_engine::{
 };
 use cleave_model::{
     Millis, Name, WorkerId,
+    board::Catalogue,
     event::{Batch, Event},
     message::{Message, Order},
     node::Node,
@@ -48,6 +50,13 @@ pub struct World<P: Planner + Clone, R> {
     clients: u64,
     watch: Watch,
     meter: Meter,
+    boards: Catalogue,
+    /// Facts so far.
+    facts: u64,
+    /// The count of facts at which a decision is next made again.
+    inspect_at: Option<u64>,
+    /// Nothing goes wrong from then on, whatever the settings say.
+    calm: bool,
 }
 
 impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
@@ -61,7 +70,14 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
                 _ => None,
             })
             .collect();
+        let mut boards = Catalogue::builtin();
+        for event in &genesis {
+            if let Event::Board(board) = event {
+                let _ = boards.insert(board.clone());
+            }
+        }
         let control = Control::new(planner.clone(), settings.budget, genesis.clone());
+        let inspect_at = settings.inspect_every;
         let mut world = Self {
             settings,
             planner,
@@ -83,6 +99,10 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
             clients: 0,
             watch: Watch::default(),
             meter: Meter::default(),
+            boards,
+            facts: 0,
+            inspect_at,
+            calm: false,
         };
         nodes.iter().for_each(|node| world.node_comes(node));
         world
@@ -120,8 +140,10 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
                 self.happen(what).map_err(|what| self.violation(what))?;
             }
             if self.dirty || self.wake.is_some_and(|at| at <= self.now) {
-                self.close();
-                if self.settings.check {
+                let before = self.control.as_ref().map(|control| control.state().batch());
+                self.close().map_err(|what| self.violation(what))?;
+                let after = self.control.as_ref().map(|control| control.state().batch());
+                if self.settings.check && before != after {
                     self.check()?;
                 }
             }
@@ -141,11 +163,22 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
             .and_then(|site| site.exit(worker, attempt, exit))
         {
             Some(exit) => {
-                let exit = Happening::Site(node, None, exit);
+                let born = self.sites[&node].born;
+                let exit = Happening::Site(node, born, None, exit);
                 self.agenda.enter(self.now, exit);
             }
             None => self.sight(worker.clone(), attempt, WorkerState::Freed(exit)),
         }
+    }
+
+    /// Nothing goes wrong from now on.
+    pub fn calm(&mut self) {
+        self.calm = true;
+    }
+
+    /// How many facts there are so far.
+    pub fn facts(&self) -> u64 {
+        self.facts
     }
 
     /// No unfinished work, nothing running, nothing left to be told.
@@ -188,7 +221,7 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
     }
 
     fn faults(&self) -> Faults {
-        let model = self.settings.model.as_ref();
+        let model = self.settings.model.as_ref().filter(|_| !self.calm);
         model
             .map(|model| model.faults.at(self.now))
             .unwrap_or_default()
@@ -217,6 +250,9 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
     fn ask(&mut self, request: Request) {
         if self.settings.model.is_some() {
             match &request {
+                Request::Board(board) => {
+                    let _ = self.boards.insert(board.clone());
+                }
                 Request::Node(node) => self.node_comes(node),
                 Request::NodeGone(name) => {
                     if let Some(site) = self.sites.get_mut(name) {
@@ -242,11 +278,12 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
         let Some(model) = &self.settings.model else {
             return;
         };
-        let Some(control) = &self.control else { return };
         if !self.sites.contains_key(&node.name) {
-            let site = Site::new(node, control.state().boards(), model);
+            self.clients += 1;
+            let born = self.clients;
+            let site = Site::new(born, node, &self.boards, model);
             self.sites.insert(node.name.clone(), site);
-            let restart = Happening::Site(node.name.clone(), None, Local::Restart);
+            let restart = Happening::Site(node.name.clone(), born, None, Local::Restart);
             self.agenda.enter(self.now, restart);
         }
     }
@@ -265,9 +302,10 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
                 self.sight(worker, attempt, WorkerState::Freed(Exit::Done));
             }
             Happening::Restart => self.restart(),
-            Happening::Site(node, life, what) => {
+            Happening::Site(node, born, life, what) => {
                 let faults = self.faults();
-                let Some(site) = self.sites.get_mut(&node) else {
+                let site = self.sites.get_mut(&node);
+                let Some(site) = site.filter(|site| site.born == born) else {
                     return Ok(());
                 };
                 let Some(model) = &self.settings.model else {
@@ -299,25 +337,40 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
 
     /// Closes a batch, commits it and carries its effects out, unless the control plane dies on
     /// the way.
-    fn close(&mut self) {
+    ///
+    /// # Errors
+    /// A decision that comes out differently when it is made again.
+    fn close(&mut self) -> Result<(), String> {
         self.dirty = false;
         let faults = self.faults();
         let Some(control) = &mut self.control else {
             self.wake = None;
-            return;
+            return Ok(());
         };
+        let due = self.inspect_at.is_some_and(|at| at <= self.facts);
+        let before = due.then(|| control.state().clone());
         let output = match self.settings.check {
             true => control.close(self.now, &mut self.meter),
             false => control.close(self.now, &mut NoSink),
         };
         self.wake = output.wake;
+        if let Some(before) = before {
+            let budget = self.settings.budget;
+            if inspect::decisions(&self.planner, budget, before, &output.records)? {
+                let every = self.settings.inspect_every;
+                self.inspect_at = every.map(|every| self.facts + every);
+            }
+        }
         let dies = self.random.happens(faults.crash_control);
         if dies && self.random.below(3) == 0 {
-            return self.die();
+            self.die();
+            return Ok(());
         }
         let last = control.state().batch();
         for batch in &output.records {
+            self.facts += batch.events.len() as u64;
             self.watch.follow(batch, control.state());
+            self.meter.follow(batch);
         }
         let mut effects = control.durable(last);
         if self.journals() {
@@ -332,6 +385,7 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
         if dies {
             self.die();
         }
+        Ok(())
     }
 
     fn die(&mut self) {
@@ -345,6 +399,9 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
     fn restart(&mut self) {
         let (planner, budget) = (self.planner.clone(), self.settings.budget);
         self.meter = Meter::default();
+        self.journal
+            .iter()
+            .for_each(|batch| self.meter.follow(batch));
         self.control = Some(if self.journal.is_empty() {
             Control::new(planner, budget, self.genesis.clone())
         } else {
@@ -385,6 +442,10 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
         let Some(model) = &self.settings.model else {
             return;
         };
+        // What is sent to a node that is gone reaches no other of its name.
+        let Some(born) = self.sites.get(&node).map(|site| site.born) else {
+            return;
+        };
         let mut env = Env {
             now: self.now,
             model,
@@ -398,7 +459,7 @@ impl<P: Planner + Clone, R: FnMut(&State) -> Prices> World<P, R> {
         for at in arrivals(&mut env) {
             let what = Local::Message(message.clone());
             self.agenda
-                .enter(at, Happening::Site(node.clone(), None, what));
+                .enter(at, Happening::Site(node.clone(), born, None, what));
         }
     }
 

@@ -24,8 +24,21 @@ pub struct States {
     states: Vec<State>,
     /// Per board: sizes of shares asked for, descending, with the demand for that size or more.
     sizes: Vec<Vec<(u32, i64)>>,
+    /// Per board: the mix of asks.
+    mix: Vec<Vec<Wanted>>,
     /// Per board and layout: how much it keeps open.
     room: Vec<Vec<i64>>,
+}
+
+/// A kind in the mix as it looks on one board; many kinds may look the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted {
+    cpu_milli: u32,
+    count: u16,
+    /// Taken of each GPU; more than any GPU has where the board will not do.
+    units: u32,
+    /// Share of the demand, 2^-16.
+    share: i64,
 }
 
 /// A GPU that is taken whole.
@@ -53,6 +66,7 @@ impl States {
             known: BTreeMap::new(),
             states: Vec::new(),
             sizes: vec![Vec::new(); boards.len()],
+            mix: vec![Vec::new(); boards.len()],
             room: boards.iter().map(room).collect(),
         }
     }
@@ -111,6 +125,9 @@ impl States {
                 *share = sum;
             }
         }
+        for (board, mix) in (0..).zip(&mut self.mix) {
+            *mix = wanted(board, kinds, shares);
+        }
         for ix in 0..self.states.len() {
             let State { board, gpu, .. } = self.states[ix];
             self.states[ix].cell = cell(board, gpu, boards, tables);
@@ -138,6 +155,20 @@ impl States {
                 i64::from(units) * (demand >> 16)
             }
         }
+    }
+
+    /// How much of what a node has left the mix can't use (FGD's fragmentation), in GPU units
+    /// times 2^-16: by a kind that does not fit all of it, by others the GPUs too small for them.
+    pub fn fragments(&self, board: BoardIx, cpu_milli: u32, gaps: &[u32]) -> i64 {
+        let total: i64 = gaps.iter().map(|gap| i64::from(*gap)).sum();
+        let of = |kind: &Wanted| {
+            let fitting = gaps.iter().filter(|gap| **gap >= kind.units);
+            let (mut count, mut room) = (0, 0);
+            fitting.for_each(|gap| (count, room) = (count + 1, room + i64::from(*gap)));
+            let fits = kind.cpu_milli <= cpu_milli && count >= kind.count && kind.count > 0;
+            kind.share * if fits { total - room } else { total }
+        };
+        self.mix[usize::from(board)].iter().map(of).sum()
     }
 
     /// How much worse a GPU is for it to become `after`; adds up over the parts of an ask.
@@ -214,6 +245,34 @@ impl States {
             _ => Vec::new(),
         }
     }
+}
+
+/// The mix as it looks on one board. Slices are left out: shares can't use what they leave.
+fn wanted(board: BoardIx, kinds: &[Kind], shares: &[i64]) -> Vec<Wanted> {
+    let mut mix: Vec<Wanted> = Vec::new();
+    for (kind, share) in kinds.iter().zip(shares) {
+        let units = match kind.part_on(board) {
+            Some(Part::Slice(_)) => continue,
+            Some(Part::Share { units, .. }) => units,
+            Some(Part::Whole) => GPU,
+            None => u32::MAX,
+        };
+        let never = units == u32::MAX;
+        mix.push(Wanted {
+            cpu_milli: if never { 0 } else { kind.cpu_milli },
+            count: if never { 0 } else { kind.count },
+            units,
+            share: share >> 16,
+        });
+    }
+    mix.sort_unstable();
+    mix.dedup_by(|next, kept| {
+        let same =
+            (next.cpu_milli, next.count, next.units) == (kept.cpu_milli, kept.count, kept.units);
+        kept.share += if same { next.share } else { 0 };
+        same
+    });
+    mix
 }
 
 /// Where an instance of `profile` can be added to a layout: (start, layout after).

@@ -5,6 +5,7 @@ use super::moves::{FULL, StateIx, States, Step, cell};
 use super::node::{Choice, Node, NodeIx, Placed};
 use super::{Pack, Topology};
 use crate::price::{Board, BoardIx, Gpu, Kind, LANES, Lanes, Part, Tables, VALUE_BITS};
+use cleave_model::units::GPU;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -12,8 +13,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 pub type KindIx = u32;
 
 /// What places are compared by, before nodes: (loss in 1/16 milli-GPU, level of the set of GPUs,
-/// rise of waste, CPU left, mark of the class, class).
+/// rise of waste, CPU left, mark of the class, class). Waste is costly and decides only between
+/// equals: it is [`UNKNOWN`], less than any, until the class comes to the top.
 type Rank = (i32, u8, i64, u32, u64, ClassIx);
+
+/// Waste that was not computed yet.
+const UNKNOWN: i64 = i64::MIN;
 
 /// The kinds and their orders of classes.
 #[derive(Debug, Default)]
@@ -105,14 +110,21 @@ impl Pack {
         };
         let mut passed: Vec<Reverse<Rank>> = Vec::new();
         let mut found = None;
-        while let Some(Reverse(rank)) = ordered.heap.peek() {
+        while let Some(Reverse(rank)) = ordered.heap.peek().copied() {
             let class = classes.get(rank.5);
+            if rank.2 == UNKNOWN && !class.nodes.is_empty() {
+                let waste = scale.waste(ordered, class);
+                let known = (rank.0, rank.1, waste, rank.3, rank.4, rank.5);
+                ordered.heap.pop();
+                ordered.heap.push(Reverse(known));
+                continue;
+            }
             found = class
                 .nodes
                 .iter()
                 .copied()
                 .find(fits)
-                .map(|node| (node, *rank));
+                .map(|node| (node, rank));
             if found.is_some() {
                 break;
             }
@@ -165,10 +177,11 @@ impl Pack {
                 continue;
             }
             let class = classes.get(node.class);
-            if let Some(rank) = scale.rank(ordered, class, node.class)
-                && best.is_none_or(|best| (rank, ix as u32) < best)
-            {
-                best = Some((rank, ix as u32));
+            if let Some(mut rank) = scale.rank(ordered, class, node.class) {
+                rank.2 = scale.waste(ordered, class);
+                if best.is_none_or(|best| (rank, ix as u32) < best) {
+                    best = Some((rank, ix as u32));
+                }
             }
         }
         let ((loss, .., class), ix) = best?;
@@ -195,7 +208,6 @@ impl Scale<'_> {
     fn rank(&mut self, ordered: &mut Ordered, class: &Class, ix: ClassIx) -> Option<Rank> {
         let cpu_left = class.key.cpu_milli.checked_sub(ordered.kind.cpu_milli)?;
         let mut level = 0;
-        let mut waste = 0;
         let after = if ordered.kind.count == 0 {
             match class.key.board {
                 Some(board) => self.tables.node(board, cpu_left, class.free, &class.rest),
@@ -214,16 +226,45 @@ impl Scale<'_> {
                 }
                 part => {
                     let mut after = 0;
-                    self.ways(ordered, class, part, cpu_left, |_, step, value| {
-                        waste += step.waste;
-                        after = value;
-                    })?;
+                    self.ways(ordered, class, part, cpu_left, |_, _, value| after = value)?;
                     after
                 }
             }
         };
         let loss = loss(class.value, after);
-        Some((loss, level, waste, cpu_left, class.mark, ix))
+        Some((loss, level, UNKNOWN, cpu_left, class.mark, ix))
+    }
+
+    /// The rise of waste where a kind goes to a node of the class, in which it fits.
+    fn waste(&mut self, ordered: &mut Ordered, class: &Class) -> i64 {
+        let Some(board) = class.key.board else {
+            return 0;
+        };
+        let count = usize::from(ordered.kind.count);
+        let part = ordered.kind.part_on(board);
+        let cpu_left = class.key.cpu_milli - ordered.kind.cpu_milli;
+        let gap = |gpu: &StateIx| room_for_shares(self.states.gpu(*gpu));
+        let before: Vec<u32> = class.key.gpus.iter().map(gap).collect();
+        let mut after = before.clone();
+        match part.filter(|_| count > 0) {
+            None => {}
+            Some(Part::Whole) => {
+                let whole = after.iter_mut().filter(|gap| **gap == GPU);
+                whole.take(count).for_each(|gap| *gap = 0);
+            }
+            Some(part) => {
+                let mut slices = 0;
+                let _ = self.ways(ordered, class, part, cpu_left, |at, step, _| {
+                    after[at] = room_for_shares(step.after);
+                    slices += step.waste;
+                });
+                if matches!(part, Part::Slice(_)) {
+                    return slices;
+                }
+            }
+        }
+        let rise = |cpu, gaps: &[u32]| self.states.fragments(board, cpu, gaps);
+        rise(cpu_left, &after) - rise(class.key.cpu_milli, &before)
     }
 
     /// Chooses a step for each part of a kind on a node of the class, one part after the other,
@@ -376,6 +417,15 @@ impl Node {
         let gpus = self.gpus.iter().enumerate();
         gpus.filter(|(_, gpu)| free(gpu))
             .fold(0, |mask, (ix, _)| mask | 1 << ix)
+    }
+}
+
+/// What of a GPU shares may still take, in GPU units.
+fn room_for_shares(gpu: Gpu) -> u32 {
+    match gpu {
+        Gpu::Free => GPU,
+        Gpu::Shared { units, .. } => units,
+        Gpu::Cut(_) => 0,
     }
 }
 

@@ -33,12 +33,13 @@ impl Clone for ByPrice {
 #[derive(Debug)]
 struct Copy {
     pack: Pack,
-    marks: Vec<Mark>,
+    /// Of each trial, where it began: in the pack and among `mixed_undo`.
+    marks: Vec<(Mark, usize)>,
     by_rank: Vec<NodeIx>,
     ranks: BTreeMap<NodeIx, u32>,
     /// Nodes with GPUs of several boards: too rare to price, searched plainly.
     mixed: BTreeMap<u32, NodeBooks>,
-    mixed_undo: Vec<(usize, u32, NodeBooks)>,
+    mixed_undo: Vec<(u32, NodeBooks)>,
     topologies: Vec<Vec<LinkLevel>>,
     signatures: Signatures,
     asks: BTreeMap<AskIx, Wanted>,
@@ -96,12 +97,12 @@ impl Packing for ByPrice {
 
     fn begin(&mut self) {
         let copy = self.copy.as_mut().expect("followed before");
-        copy.marks.push(copy.pack.mark());
+        copy.marks.push((copy.pack.mark(), copy.mixed_undo.len()));
     }
 
     fn end(&mut self, keep: bool) {
         let copy = self.copy.as_mut().expect("followed before");
-        let mark = copy.marks.pop().expect("a trial was begun");
+        let (mark, undo) = copy.marks.pop().expect("a trial was begun");
         if keep {
             copy.pack.keep(mark);
             if copy.marks.is_empty() {
@@ -109,10 +110,7 @@ impl Packing for ByPrice {
             }
         } else {
             copy.pack.rollback(mark);
-            while let Some((_, rank, books)) = copy
-                .mixed_undo
-                .pop_if(|(depth, ..)| *depth > copy.marks.len())
-            {
+            for (rank, books) in copy.mixed_undo.drain(undo..).rev() {
                 copy.mixed.insert(rank, books);
             }
         }
@@ -268,8 +266,7 @@ impl Copy {
                 continue;
             }
             if let Ok(hold) = fit::hold(books, ask, &ways, state.boards()) {
-                self.mixed_undo
-                    .push((self.marks.len(), rank, books.clone()));
+                self.mixed_undo.push((rank, books.clone()));
                 books
                     .take(&hold, state.boards())
                     .expect("found on these books");

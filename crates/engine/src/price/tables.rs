@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Points of the grid of CPU prices.
-pub const LANES: usize = 16;
+pub const LANES: usize = 24;
 
 /// One number for each CPU price of the grid.
 pub type Lanes = [i32; LANES];
