@@ -27,7 +27,7 @@ enum Command {
     /// Exits with 0 if every expectation holds, 1 if one does not, 2 if a file is bad.
     Check(check::Args),
     /// Run a scenario, or a cluster trace, and show what came of it
-    Simulate(simulate::Args),
+    Simulate(Box<simulate::Args>),
     /// Print the completion script for a shell
     Completions {
         /// The shell

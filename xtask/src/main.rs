@@ -6,6 +6,7 @@
 )]
 
 mod ci;
+mod faults;
 mod generate;
 mod markdown;
 mod measure;
@@ -25,6 +26,7 @@ tasks
   ci [STAGE…]    run the named stages of CI, or all of them
   tidy           check the source tree: dependency directions, text, docs
   generate       rewrite the files that are made from code
+  faults         whole worlds in which everything goes wrong
   measure        measurements that the documents quote
 ";
 
@@ -50,6 +52,7 @@ fn run() -> Result<ExitCode> {
         ["ci", stages @ ..] => ci::run(&root, stages)?,
         ["tidy"] => tidy::run(&root)?,
         ["generate"] => generate::write_all(&root)?,
+        ["faults", what @ ..] => faults::run(&root, what)?,
         ["measure", what @ ..] => measure::run(&root, what)?,
         [] | ["help" | "-h" | "--help"] => {
             print!("{USAGE}");

@@ -28,7 +28,7 @@ usage: cargo xtask measure NAME… [--data DIR] [--json FILE]
   growth                    one plan over 10,000 GPUs and over 100,000
   scale-100k                the latter alone
 
-A data directory (--data, else CLEAVE_DATA, else ../shared/data) is needed for openb.
+A data directory (--data, else CLEAVE_DATA) is needed for openb.
 ";
 
 /// One measurement: its name, and what takes it with the words that follow the name.

@@ -28,7 +28,11 @@ struct Pending {
 impl Pricing {
     /// Follows a batch that was folded, live or in replay.
     pub fn follow(&mut self, batch: &Batch, state: &State) {
-        if batch.events.iter().any(|event| matches!(event, Event::Priced(_))) {
+        if batch
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Priced(_)))
+        {
             self.pending = None;
         }
         let (policy, arrivals) = (state.policy(), state.arrivals());
@@ -47,7 +51,12 @@ impl Pricing {
         // Before the first arrival there is nothing that could go on meanwhile.
         let lag = if arrivals == 0 { 0 } else { policy.refine_lag };
         let due = arrivals.saturating_add(lag);
-        self.pending = Some(Pending { asked_at: arrivals, due, told: false, answer: None });
+        self.pending = Some(Pending {
+            asked_at: arrivals,
+            due,
+            told: false,
+            answer: None,
+        });
         self.asked_at = Some(arrivals);
     }
 
@@ -73,6 +82,7 @@ impl Pricing {
     /// The refinement that must be answered before.
     pub fn due(&self, arrivals: u64) -> Result<Vec<Prices>, u64> {
         let due = self.pending.iter().filter(|pending| pending.due < arrivals);
-        due.map(|pending| pending.answer.clone().ok_or(pending.asked_at)).collect()
+        due.map(|pending| pending.answer.clone().ok_or(pending.asked_at))
+            .collect()
     }
 }

@@ -557,7 +557,12 @@ fn sums<P: Planner>(bench: &mut Bench<P>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, max_shrink_iters: 200, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Default::default()
+    })]
 
     #[test]
     fn first_fit_keeps_the_rules(story in story()) {

@@ -1,7 +1,7 @@
 //! The restated schedulers against the results their authors published.
 //!
 //! The lists may not be copied into the source, so that these tests need a data directory:
-//! `$CLEAVE_DATA`, else `../shared/data` beside the workspace. Without it they say so and pass.
+//! `$CLEAVE_DATA`. Without it they say so and pass.
 
 use std::path::{Path, PathBuf};
 

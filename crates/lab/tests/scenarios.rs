@@ -29,7 +29,7 @@ fn every_scenario_that_ships_holds() {
         let scenario = match cleave_scenario::parse(&text) {
             Ok(scenario) => scenario,
             Err(problems) => {
-                wrong.push(problems.in_file(&file.display().to_string()));
+                wrong.push(problems.in_file(file.display().to_string()));
                 continue;
             }
         };

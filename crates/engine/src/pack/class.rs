@@ -13,7 +13,7 @@ pub type ClassIx = u32;
 pub struct Key {
     pub board: Option<BoardIx>,
     pub cpu_milli: u32,
-    /// States of the usable GPUs, sorted.
+    /// States of the usable GPUs in the order of what they say.
     pub gpus: Vec<StateIx>,
     /// Tree and mask of free GPUs, where the node has a tree.
     pub topology: Option<(u16, u32)>,
@@ -58,7 +58,8 @@ impl Classes {
         tables: &Tables,
     ) -> ClassIx {
         let mut gpus: Vec<StateIx> = node.gpus.iter().copied().flatten().collect();
-        gpus.sort_unstable();
+        // Not by number: numbers tell in which order states were first seen.
+        gpus.sort_unstable_by_key(|gpu| states.gpu(*gpu));
         let topology = (!flat).then(|| (node.topology, node.free_mask(states)));
         let key = Key {
             board: node.board,
@@ -161,8 +162,8 @@ impl Class {
                 continue;
             }
             let cell = tables.cell(board, state.cell);
-            for lane in 0..LANES {
-                self.rest[lane] += cell[lane];
+            for (rest, value) in self.rest.iter_mut().zip(cell) {
+                *rest += value;
             }
         }
         self.value = tables.node(board, self.key.cpu_milli, self.free, &self.rest);

@@ -376,7 +376,7 @@ impl Scale<'_> {
         let usable = (0u8..).zip(&node.gpus);
         let mut gpus: Vec<(StateIx, u8)> =
             usable.filter_map(|(ix, gpu)| Some(((*gpu)?, ix))).collect();
-        gpus.sort_unstable();
+        gpus.sort_unstable_by_key(|&(gpu, ix)| (self.states.gpu(gpu), ix));
         let mut parts: Vec<Placed> = Vec::new();
         let cpu_left = class.key.cpu_milli - ordered.kind.cpu_milli;
         let _ = self.ways(ordered, class, part, cpu_left, |at, step, _| {

@@ -106,7 +106,7 @@ pub(super) fn boards(state: &State) -> Vec<Board> {
         let cut = |layout: LayoutId| Layout {
             occupied: layouts.instances(layout).iter().fold(0, |mask, instance| {
                 let size = board.at(instance.profile).size;
-                mask | ((1_u32 << size) - 1 << instance.start) as u16
+                mask | (((1_u32 << size) - 1) << instance.start) as u16
             }),
             next: board
                 .indices()

@@ -11,9 +11,9 @@ pub fn exp_q30(x: i64) -> i64 {
     // Horner: 1 + x(1 + x/2(1 + x/3(…)))
     let inner = (1..=9)
         .rev()
-        .fold(ONE_Q30, |sum, n| ONE_Q30 + (x * sum >> 30) / n);
+        .fold(ONE_Q30, |sum, n| ONE_Q30 + ((x * sum) >> 30) / n);
     (0..3).fold(inner, |power, _| {
-        (i128::from(power) * i128::from(power) >> 30) as i64
+        ((i128::from(power) * i128::from(power)) >> 30) as i64
     })
 }
 
@@ -44,6 +44,10 @@ pub fn noise_q16(step: u32, kind: u32) -> i64 {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_types,
+    reason = "compared with the library's functions"
+)]
 mod tests {
     use super::*;
 

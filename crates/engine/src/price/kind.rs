@@ -10,7 +10,7 @@ pub const FLOOR: i64 = 20;
 pub fn nominal(kind: &Kind) -> i64 {
     match kind.count {
         0 => (1 << 20) / 100 * i64::from(kind.cpu_milli),
-        n => (i64::from(kind.units) * i64::from(n) << 20) / 840,
+        n => ((i64::from(kind.units) * i64::from(n)) << 20) / 840,
     }
 }
 

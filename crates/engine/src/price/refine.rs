@@ -103,8 +103,8 @@ pub fn refine(
         let bids: Vec<i64> = (0u32..)
             .zip(&prices.iterates)
             .map(|(k, i)| {
-                let noise = rule.noise_q16 * noise_q16(prices.steps, k) >> 16;
-                i.bid + (i128::from(i.bid) * i128::from(noise) >> 16) as i64
+                let noise = (rule.noise_q16 * noise_q16(prices.steps, k)) >> 16;
+                i.bid + ((i128::from(i.bid) * i128::from(noise)) >> 16) as i64
             })
             .collect();
         tables.fill(&bids);
@@ -147,17 +147,17 @@ fn step(prices: &mut Prices, kinds: &[Kind], shares: &[i64], planned: &[i64], ru
             .zip(shares)
             .zip(planned);
         for (((iterate, kind), share), new) in all.filter(|((_, share), _)| **share > 0) {
-            let fair = theta * i128::from(*share) >> 32;
+            let fair = (theta * i128::from(*share)) >> 32;
             let stock = if kind.count > 1 {
                 rule.gang_stock_q16
             } else {
                 rule.stock_q16
             };
-            let need = fair + (sqrt(fair << 16) * i128::from(stock) >> 16);
+            let need = fair + ((sqrt(fair << 16) * i128::from(stock)) >> 16);
             let one_step = miss(*new, need, 1000);
             iterate.spread += (one_step.abs() - iterate.spread) / rule.spread_window;
             let miss = (miss(iterate.planned, need, 100) << 16) / iterate.spread.max(1 << 14);
-            let factor = exp_q30((eta * miss >> 16).clamp(-ONE_Q30, ONE_Q30));
+            let factor = exp_q30(((eta * miss) >> 16).clamp(-ONE_Q30, ONE_Q30));
             iterate.bid = clamp(kind, scale(iterate.bid, i128::from(factor), 30), rule);
         }
         let (mut have, mut mean) = (0i128, 0i128);
@@ -204,7 +204,7 @@ fn miss(planned: i64, need: i128, most: i128) -> i64 {
 }
 
 fn scale(bid: i64, factor: i128, bits: u32) -> i64 {
-    (i128::from(bid) * factor >> bits) as i64
+    ((i128::from(bid) * factor) >> bits) as i64
 }
 
 fn clamp(kind: &Kind, bid: i64, rule: &Rule) -> i64 {

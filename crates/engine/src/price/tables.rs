@@ -21,11 +21,11 @@ const LAMBDA_SHIFT: u32 = 4;
 /// The CPU price λ of each lane: 0, then from 2 milli-GPU per core upwards, each a quarter more.
 pub const LAMBDA: Lanes = {
     let mut grid = [0; LANES];
-    let mut lambda_q8 = 8 << 8;
+    let mut lambda_q8 = 1 << 8;
     let mut lane = 1;
     while lane < LANES {
         grid[lane] = (lambda_q8 + 128) >> 8;
-        lambda_q8 += lambda_q8 * 2 / 5;
+        lambda_q8 += lambda_q8 * 40 / 100;
         lane += 1;
     }
     grid
@@ -212,14 +212,14 @@ impl Tables {
         let mut lanes = [0; LANES];
         for lane in 0..LANES {
             let lambda = LAMBDA[lane].max(floor);
-            lanes[lane] = (lambda * cpu >> LAMBDA_SHIFT) + rest[lane] + free.value[lane];
+            lanes[lane] = ((lambda * cpu) >> LAMBDA_SHIFT) + rest[lane] + free.value[lane];
         }
         lanes
     }
 
     /// The value of a node without GPUs.
     pub fn bare(&self, cpu_milli: u32) -> i32 {
-        self.floor(cpu_milli).0 * cpu_milli.min(MAX_CPU_MILLI) as i32 >> LAMBDA_SHIFT
+        (self.floor(cpu_milli).0 * cpu_milli.min(MAX_CPU_MILLI) as i32) >> LAMBDA_SHIFT
     }
 
     fn group(&self, board: BoardIx) -> &Group {
@@ -387,7 +387,7 @@ fn lanes_of(bid: &Bid, bids: &[i64], parts: u16) -> Best {
         ..Best::NOTHING
     };
     for (lane, lambda) in LAMBDA.iter().enumerate() {
-        best.value[lane] = value - (lambda * cpu >> LAMBDA_SHIFT);
+        best.value[lane] = value - ((lambda * cpu) >> LAMBDA_SHIFT);
     }
     best
 }
@@ -493,7 +493,7 @@ impl<'a> Supply<'a> {
     pub fn add_bare(&mut self, cpu_milli: u32, count: u32) {
         let (_, kind) = self.tables.floor(cpu_milli);
         if kind != NONE {
-            self.plan_cpu_only(kind, i64::from(cpu_milli) * i64::from(count) << 16);
+            self.plan_cpu_only(kind, (i64::from(cpu_milli) * i64::from(count)) << 16);
         }
     }
 

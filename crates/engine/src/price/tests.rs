@@ -151,7 +151,10 @@ proptest! {
         let mut tables = Tables::new(&boards(), &kinds(), 4);
         tables.fill(&bids);
         let by = Sharing::TimeSlice;
-        let gpu = |milli: u32| Gpu::Shared { units: milli.min(999) * (GPU / 1000), memory_mib: 0, by };
+        let gpu = |milli: u32| {
+            let units = milli.min(999) * (GPU / 1000);
+            Gpu::Shared { units, memory_mib: 0, by }
+        };
         for board in 0..2 {
             let rest = |gpu| *tables.cell(board, cell(&tables, board, gpu));
             let (less, more_room) = (rest(gpu(milli)), rest(gpu(milli + more_milli)));
@@ -169,7 +172,8 @@ proptest! {
     /// uses no more CPU than there is.
     #[test]
     fn the_plan_earns_the_value(
-        bids in bids(), nodes in prop::collection::vec((0u16..2, 1u32..96, 0usize..5, 0u32..1000), 1..8),
+        bids in bids(),
+        nodes in prop::collection::vec((0u16..2, 1u32..96, 0usize..5, 0u32..1000), 1..8),
     ) {
         let kinds = kinds();
         let mut tables = Tables::new(&boards(), &kinds, 4);
@@ -198,7 +202,10 @@ proptest! {
     #[test]
     fn refinement_is_a_bounded_function(
         weights in prop::collection::vec(0u64..50, kinds().len()),
-        nodes in prop::collection::vec((prop::option::of(0u16..2), 0u32..96, 0usize..5, 1u32..40), 0..6),
+        nodes in prop::collection::vec(
+            (prop::option::of(0u16..2), 0u32..96, 0usize..5, 1u32..40),
+            0..6,
+        ),
         cut in 0u32..40,
     ) {
         let demands: Vec<Demand> = kinds().into_iter().zip(weights)

@@ -22,14 +22,20 @@ struct Entry {
 impl Catalogue {
     /// The boards of the built-in fact table. It serves simulation and planning ahead; on a real
     /// node the device's own answer wins and is put in with [`Catalogue::insert`].
+    ///
+    /// Copies share the layouts, which are built once in a process.
     pub fn builtin() -> Self {
-        let mut catalogue = Self::default();
-        for board in table::boards() {
+        static BUILTIN: OnceLock<Catalogue> = OnceLock::new();
+        let build = || {
+            let mut catalogue = Self::default();
+            for board in table::boards() {
+                catalogue
+                    .insert(board)
+                    .expect("the built-in table is sound");
+            }
             catalogue
-                .insert(board)
-                .expect("the built-in table is sound");
-        }
-        catalogue
+        };
+        BUILTIN.get_or_init(build).clone()
     }
 
     /// Adds a board, or replaces the one of the same name at its position.
@@ -42,6 +48,9 @@ impl Catalogue {
             .entries
             .iter()
             .position(|e| same_name(&e.board.name, &board.name));
+        if let Some(at) = at.filter(|&at| *self.entries[at].board == board) {
+            return Ok(BoardId(at as u16));
+        }
         let others = self
             .entries
             .iter()

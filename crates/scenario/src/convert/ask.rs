@@ -124,7 +124,9 @@ impl Converter {
                     self.fail(place, "`any` stands last: nothing is left for what follows");
                 }
                 let boards = self.catalogue.ids().map(|id| self.catalogue.board(id));
-                let named = |b: &cleave_model::board::Board| models.iter().flatten().any(|m| b.answers_to(m.as_str()));
+                let named = |b: &cleave_model::board::Board| {
+                    models.iter().flatten().any(|m| b.answers_to(m.as_str()))
+                };
                 let rest = boards.filter(|b| !named(b));
                 let rest: Vec<_> = rest.filter_map(|b| Name::new(&b.name).ok()).collect();
                 models.push(rest);
@@ -152,8 +154,10 @@ impl Converter {
     fn known_profile(&mut self, place: Place, name: &str, models: &[Vec<Name>]) {
         let boards = || self.catalogue.ids().map(|id| self.catalogue.board(id));
         let allowed = || {
-            boards()
-                .filter(|b| models.is_empty() || models.iter().flatten().any(|m| b.answers_to(m.as_ref())))
+            boards().filter(|b| {
+                let mut named = models.iter().flatten();
+                models.is_empty() || named.any(|m| b.answers_to(m.as_ref()))
+            })
         };
         if allowed().any(|board| board.profile(name).is_ok()) {
             return;
