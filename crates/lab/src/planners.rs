@@ -337,9 +337,9 @@ mod tests {
             ("2", None, limited),
             ("0", Some("c"), limited),
         ];
-        let best_fit = "place j0.0#1.0 on n0 gpu0; \
-                        place j1.0#1.0 on n1 gpu0/210000u+3777MiB; \
-                        place j2.0#1.0 on n0 gpu1/210000u+3777MiB; ";
+        let best_fit = "place j0.0#2.0 on n0 gpu0; \
+                        place j1.0#2.0 on n1 gpu0/210000u+3777MiB; \
+                        place j2.0#2.0 on n0 gpu1/210000u+3777MiB; ";
         assert_eq!(placed(BestFit, &asked), best_fit);
         for (what, got) in [
             ("FGD", placed(Fgd::default(), &asked)),
@@ -347,7 +347,7 @@ mod tests {
             ("WholeGpus", placed(WholeGpus, &asked)),
         ] {
             assert!(
-                got.contains("j1.0#1.0 on n1") && !got.contains(" on n2"),
+                got.contains("j1.0#2.0 on n1") && !got.contains(" on n2"),
                 "{what}: {got}"
             );
             assert!(!got.contains("j6"), "{what}: {got}");

@@ -204,6 +204,7 @@ fn a_baseline_is_the_same_behind_the_engine() {
     };
     let mut facts = vec![
         Event::Policy(unpriced),
+        Event::Queue(unsaid.queue()),
         Event::Prior(unsaid.mix(&trace.pods).expect("legal names")),
     ];
     let node = |node| Event::Node(unsaid.node(node).expect("legal names"));

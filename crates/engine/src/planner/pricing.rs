@@ -28,7 +28,9 @@ const PRIOR_ARRIVALS: u64 = 50;
 
 /// After how many arrivals to refine again: as room runs out, and often while the mix is young.
 pub fn pause(state: &State) -> u64 {
-    let room = state.prices().map_or(0, |prices| price::pause(prices));
+    let room = state
+        .prices()
+        .map_or(0, |prices| price::pause(prices, state.gpu_count()));
     let young = (state.arrivals() / 10).max(10);
     if knows_mix(state) {
         room

@@ -1,5 +1,7 @@
 //! Reading of kinds and prices. The types are kept in the model, for prices are recorded.
 
+use cleave_model::units::GPU;
+
 pub use cleave_model::prices::{BoardIx, Demand, Iterate, Kind, Part, Prices};
 
 /// Bids for GPUs stay above their nominal bid divided by this.
@@ -39,8 +41,13 @@ pub fn room(prices: &Prices) -> u64 {
     }
 }
 
-/// After how many arrivals to refine again: a fixed part of what still fits, so that prices
-/// follow the supply when it runs out.
-pub fn pause(prices: &Prices) -> u64 {
-    (room(prices) / 160).clamp(15, 1000)
+/// After how many arrivals to refine again: 1/160 of the asks of the mean size that `gpus` GPUs
+/// hold. More often is no better; half as often costs a little when the cluster is nearly full.
+pub fn pause(prices: &Prices, gpus: u64) -> u64 {
+    let mean = |(demand, share): (&Demand, i64)| {
+        i128::from(demand.kind.units) * i128::from(demand.kind.count) * i128::from(share)
+    };
+    let mean: i128 = prices.demands.iter().zip(prices.shares()).map(mean).sum();
+    let asks = (i128::from(gpus) * i128::from(GPU) << 32) / mean.max(1);
+    (asks / 160).clamp(10, 10_000) as u64
 }

@@ -38,22 +38,19 @@ pub struct Rule {
     pub supply_window: i64,
     /// The same for the averaged bids.
     pub bid_window: i64,
-    /// The same for the spread of single steps.
-    pub spread_window: i64,
 }
 
 impl Default for Rule {
     fn default() -> Rule {
         Rule {
-            eta_first: ONE_Q30 / 25,
-            eta_least: ONE_Q30 * 3 / 1000,
+            eta_first: ONE_Q30 / 50,
+            eta_least: ONE_Q30 / 400,
             stock_q16: 1 << 16,
             gang_stock_q16: 2 << 16,
             cap: 6,
             noise_q16: 6554,
             supply_window: 20,
             bid_window: 10,
-            spread_window: 100,
         }
     }
 }
@@ -63,10 +60,9 @@ impl Default for Rule {
 ///
 /// A step plans the supply S that noisy bids lead to ([`Supply`]), averages it over steps, and
 /// with θ = Σ w·S / Σ w·p moves every bid by
-/// `w ← w · exp(η · m / d)`, `m = clip(1 − S / (θp + z√(θp)), −100, 1)`,
-/// where d is the running mean of |m| of single steps: a rare kind is planned seldom and then far
-/// too often, and must not be thrown about by it. Then the step scales all so that Σ p·w is the
-/// mean weight of an ask. Pure: equal arguments give equal results on every platform.
+/// `w ← w · exp(η · clip(1 − S / (θp + z√(θp)), −100, 1))`,
+/// then scales all so that Σ p·w is the mean weight of an ask. Pure: equal arguments give equal
+/// results on every platform.
 pub fn refine(
     boards: &[Board],
     demands: &[Demand],
@@ -140,13 +136,8 @@ fn step(prices: &mut Prices, kinds: &[Kind], shares: &[i64], planned: &[i64], ru
         let eta = rule
             .eta_least
             .max(rule.eta_first * 50 / (49 + i64::from(prices.steps)));
-        let all = prices
-            .iterates
-            .iter_mut()
-            .zip(kinds)
-            .zip(shares)
-            .zip(planned);
-        for (((iterate, kind), share), new) in all.filter(|((_, share), _)| **share > 0) {
+        let all = prices.iterates.iter_mut().zip(kinds).zip(shares);
+        for ((iterate, kind), share) in all.filter(|(_, share)| **share > 0) {
             let fair = (theta * i128::from(*share)) >> 32;
             let stock = if kind.count > 1 {
                 rule.gang_stock_q16
@@ -154,9 +145,7 @@ fn step(prices: &mut Prices, kinds: &[Kind], shares: &[i64], planned: &[i64], ru
                 rule.stock_q16
             };
             let need = fair + ((sqrt(fair << 16) * i128::from(stock)) >> 16);
-            let one_step = miss(*new, need, 1000);
-            iterate.spread += (one_step.abs() - iterate.spread) / rule.spread_window;
-            let miss = (miss(iterate.planned, need, 100) << 16) / iterate.spread.max(1 << 14);
+            let miss = miss(iterate.planned, need);
             let factor = exp_q30(((eta * miss) >> 16).clamp(-ONE_Q30, ONE_Q30));
             iterate.bid = clamp(kind, scale(iterate.bid, i128::from(factor), 30), rule);
         }
@@ -197,10 +186,11 @@ fn shares(demands: &[Demand], fits: impl Fn(&Kind) -> bool) -> Vec<i64> {
         .collect()
 }
 
-/// 1 − planned / need, no less than −`most`, 2^-16.
-fn miss(planned: i64, need: i128, most: i128) -> i64 {
+/// clip(1 − planned / need, −100, 1), 2^-16. Below it is not clipped to −1, since what is planned
+/// seldom is then planned far too often, and to forget that would leave its price too high.
+fn miss(planned: i64, need: i128) -> i64 {
     let ratio = (i128::from(planned) << 16) / need.max(1);
-    ((1 << 16) - ratio).clamp(-most << 16, 1 << 16) as i64
+    ((1 << 16) - ratio).clamp(-100 << 16, 1 << 16) as i64
 }
 
 fn scale(bid: i64, factor: i128, bits: u32) -> i64 {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Points of the grid of CPU prices.
-pub const LANES: usize = 24;
+pub const LANES: usize = 20;
 
 /// One number for each CPU price of the grid.
 pub type Lanes = [i32; LANES];
@@ -18,14 +18,15 @@ pub const VALUE_BITS: u32 = 8;
 /// λ times milli-cores, shifted down by this, is a value.
 const LAMBDA_SHIFT: u32 = 4;
 
-/// The CPU price λ of each lane: 0, then from 2 milli-GPU per core upwards, each a quarter more.
+/// The CPU price λ of each lane: 0, then from 1 milli-GPU per core upwards in steps of 35 %.
+/// CPU-heavy mixes want the low end, mixes of shares a fine grid at the high end.
 pub const LAMBDA: Lanes = {
     let mut grid = [0; LANES];
-    let mut lambda_q8 = 1 << 8;
+    let mut lambda_q8 = 4 << 8;
     let mut lane = 1;
     while lane < LANES {
         grid[lane] = (lambda_q8 + 128) >> 8;
-        lambda_q8 += lambda_q8 * 40 / 100;
+        lambda_q8 = lambda_q8 * 135 / 100;
         lane += 1;
     }
     grid

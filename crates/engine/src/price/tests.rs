@@ -195,7 +195,7 @@ proptest! {
         };
         let worth = sum(&|k| bids[k] as f64 / f64::from(1 << (20 - VALUE_BITS)));
         prop_assert!(worth <= value * 1.001 + 1e4, "{} of {}", worth, value);
-        prop_assert!(worth >= value * 0.7 - 1e4, "{} of {}", worth, value);
+        prop_assert!(worth >= value * 0.6 - 1e4, "{} of {}", worth, value);
         prop_assert!(sum(&|k| f64::from(kinds[k].cpu_milli)) <= cpu * 1.001 + 1.0);
     }
 

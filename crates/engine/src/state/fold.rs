@@ -120,7 +120,9 @@ impl State {
                     metered_to: now,
                     ..Device::default()
                 };
+                let before = slot.gpus.len() as u64;
                 slot.gpus.resize(slot.books.gpus.len(), fresh);
+                self.gpu_count -= before;
                 self.recount(ix);
                 ix
             }
@@ -149,6 +151,7 @@ impl State {
                 ix
             }
         };
+        self.gpu_count += node.gpus.len() as u64;
         self.changes.node(ix);
         self.changes.reshape();
     }
@@ -182,6 +185,7 @@ impl State {
                 self.release(&worker, attempt, After::Exit(Exit::Lost), sink);
             }
         }
+        self.gpu_count -= self.slot(ix).gpus.len() as u64;
         self.by_name.remove(name);
         self.closing.remove(&ix);
         self.slots[ix.0 as usize] = None;

@@ -51,6 +51,7 @@ pub struct State {
     slots: Vec<Option<Slot>>,
     vacant: Vec<NodeIx>,
     by_name: BTreeMap<Name, NodeIx>,
+    gpu_count: u64,
     work: BTreeMap<Name, Work>,
     waiting: BTreeSet<Turn>,
     ailing: BTreeMap<Name, Millis>,
@@ -150,6 +151,11 @@ impl State {
     /// How many nodes there are.
     pub fn node_count(&self) -> usize {
         self.by_name.len()
+    }
+
+    /// How many GPUs there are.
+    pub fn gpu_count(&self) -> u64 {
+        self.gpu_count
     }
 
     /// The position of a node.

@@ -21,6 +21,9 @@ pub fn files() -> Vec<(String, String)> {
             .expect("a folder")
             .map(|f| f.expect("an entry").path())
         {
+            if file.extension().is_none_or(|ending| ending != "yaml") {
+                continue;
+            }
             let text = fs::read_to_string(&file).expect("a text");
             files.push((file.display().to_string(), text));
         }
