@@ -167,7 +167,7 @@ fn every_refusal_has_a_reason() {
 /// Prices are asked for with the first arrival and take effect with the first more than 3 later, however early or late the answer is.
 #[test]
 fn prices_change_at_counts_of_arrivals() {
-    for answer_at in 1..6 {
+    for answer_at in [1, 2, 3, 4, 9] {
         let mut control = Control::new(planner(), BUDGET, genesis(5));
         let mut asked = None;
         for n in 1..=9 {
