@@ -164,7 +164,8 @@ fn every_refusal_has_a_reason() {
     assert_eq!(deeds.iter().filter(|deed| **deed == fine).count(), 2);
 }
 
-/// Prices are asked for with the first arrival and take effect with the first more than 3 later, however early or late the answer is.
+/// Prices are asked for with the first arrival and take effect with the first more than 3 later,
+/// however early or late the answer is.
 #[test]
 fn prices_change_at_counts_of_arrivals() {
     for answer_at in [1, 2, 3, 4, 9] {

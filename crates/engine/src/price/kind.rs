@@ -48,6 +48,6 @@ pub fn pause(prices: &Prices, gpus: u64) -> u64 {
         i128::from(demand.kind.units) * i128::from(demand.kind.count) * i128::from(share)
     };
     let mean: i128 = prices.demands.iter().zip(prices.shares()).map(mean).sum();
-    let asks = (i128::from(gpus) * i128::from(GPU) << 32) / mean.max(1);
+    let asks = ((i128::from(gpus) * i128::from(GPU)) << 32) / mean.max(1);
     (asks / 160).clamp(10, 10_000) as u64
 }

@@ -58,7 +58,7 @@ impl Default for Rule {
 /// Makes `steps` steps from `prices`, with whose kinds `demands` begins, towards bids at which
 /// every kind is supplied in proportion to its demand.
 ///
-/// A step plans the supply S that noisy bids lead to ([`Supply`]), averages it over steps, and
+/// A step plans the supply S that noisy bids lead to (`Supply`), averages it over steps, and
 /// with θ = Σ w·S / Σ w·p moves every bid by
 /// `w ← w · exp(η · clip(1 − S / (θp + z√(θp)), −100, 1))`,
 /// then scales all so that Σ p·w is the mean weight of an ask. Pure: equal arguments give equal
