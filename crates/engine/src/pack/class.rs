@@ -2,7 +2,7 @@
 
 use super::moves::{StateIx, States};
 use super::node::{Node, NodeIx};
-use crate::price::{BoardIx, Gpu, LANES, Lanes, Shape, Tables};
+use crate::price::{BoardIx, Gpu, LANES, Lanes, Part, Shape, Tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Index of a class; valid until the next prices.
@@ -34,19 +34,93 @@ pub struct Class {
     pub mark: u64,
 }
 
+/// What tells at a glance that a kind does not fit a class; kept apart from the rest of it, so
+/// that the many classes of full nodes are passed over quickly.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Glance {
+    pub cpu_milli: u32,
+    /// The most units that are left for shares on a GPU that others share.
+    pub units: u32,
+    /// The board, or [`Glance::NO_BOARD`].
+    pub board: BoardIx,
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// GPUs that nobody uses.
+    pub free: u8,
+    /// Whether a GPU that is cut can take more instances.
+    pub cut: bool,
+}
+
+impl Glance {
+    /// The board of nodes without.
+    pub const NO_BOARD: BoardIx = BoardIx::MAX;
+
+    fn of(key: &Key, states: &States) -> Glance {
+        let mut glance = Glance {
+            cpu_milli: key.cpu_milli,
+            board: key.board.unwrap_or(Glance::NO_BOARD),
+            ..Glance::default()
+        };
+        for gpu in &key.gpus {
+            match states.gpu(*gpu) {
+                Gpu::Free => glance.free += 1,
+                Gpu::Shared { units, .. } => glance.units = glance.units.max(units),
+                Gpu::Cut(_) => glance.cut |= !states.get(*gpu).full,
+            }
+        }
+        glance
+    }
+
+    /// Whether nothing more fits any of the GPUs.
+    pub fn is_shut(&self) -> bool {
+        self.free == 0 && self.units == 0 && !self.cut
+    }
+
+    /// Whether one part of this sort may fit.
+    pub fn may_take(&self, part: Part, count: u16) -> bool {
+        match part {
+            Part::Whole => u16::from(self.free) >= count,
+            Part::Share { units, .. } => self.free > 0 || self.units >= units,
+            Part::Slice(_) => self.free > 0 || self.cut,
+        }
+    }
+}
+
+/// Classes in the order in which they came to have nodes.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    /// Those with room on some GPU.
+    pub open: Vec<ClassIx>,
+    /// The others, which only work without GPUs can use.
+    pub shut: Vec<ClassIx>,
+}
+
+impl Arrivals {
+    fn add(&mut self, class: ClassIx, glance: &Glance) {
+        match glance.is_shut() {
+            true => self.shut.push(class),
+            false => self.open.push(class),
+        }
+    }
+}
+
 /// All classes that have nodes, or had some since the last prices.
 #[derive(Debug, Default)]
 pub struct Classes {
     known: BTreeMap<Key, ClassIx>,
     classes: Vec<Class>,
-    /// Classes in the order in which they came to have nodes.
-    pub arrivals: Vec<ClassIx>,
+    glances: Vec<Glance>,
+    pub arrivals: Arrivals,
     renamed: Vec<ClassIx>,
 }
 
 impl Classes {
     pub fn get(&self, class: ClassIx) -> &Class {
         &self.classes[class as usize]
+    }
+
+    pub fn glance(&self, class: ClassIx) -> &Glance {
+        &self.glances[class as usize]
     }
 
     pub fn enter(
@@ -72,37 +146,47 @@ impl Classes {
             None => {
                 let class = self.classes.len() as ClassIx;
                 self.known.insert(key.clone(), class);
+                self.glances.push(Glance::of(&key, states));
                 self.classes.push(Class::new(key, states, tables));
                 class
             }
         };
         let nodes = &mut self.classes[class as usize].nodes;
         if nodes.is_empty() {
-            self.arrivals.push(class);
+            self.arrivals.add(class, &self.glances[class as usize]);
         }
         nodes.insert(ix);
+        self.glances[class as usize].nodes += 1;
         class
     }
 
     pub fn leave(&mut self, class: ClassIx, ix: NodeIx) {
-        self.classes[class as usize].nodes.remove(&ix);
+        if self.classes[class as usize].nodes.remove(&ix) {
+            self.glances[class as usize].nodes -= 1;
+        }
     }
 
     /// Drops empty classes and values the others anew.
     pub fn reprice(&mut self, tables: &Tables, states: &States) {
-        self.renamed.clear();
-        self.arrivals.clear();
-        self.known.clear();
-        let old = std::mem::take(&mut self.classes);
-        for mut class in old {
-            let ix = self.classes.len() as ClassIx;
-            self.renamed.push(ix);
-            if !class.nodes.is_empty() {
-                class.value(states, tables);
-                self.known.insert(class.key.clone(), ix);
-                self.arrivals.push(ix);
-                self.classes.push(class);
-            }
+        let mut live = 0;
+        let number = |class: &Class| {
+            live += ClassIx::from(!class.nodes.is_empty());
+            live.saturating_sub(1)
+        };
+        self.renamed = self.classes.iter().map(number).collect();
+        let (classes, renamed) = (&self.classes, &self.renamed);
+        self.known.retain(|_, ix| {
+            let has_nodes = !classes[*ix as usize].nodes.is_empty();
+            *ix = renamed[*ix as usize];
+            has_nodes
+        });
+        let mut nodes = self.classes.iter().map(|class| !class.nodes.is_empty());
+        self.glances.retain(|_| nodes.next() == Some(true));
+        self.classes.retain(|class| !class.nodes.is_empty());
+        self.arrivals = Arrivals::default();
+        for (ix, class) in (0..).zip(&mut self.classes) {
+            class.value(states, tables);
+            self.arrivals.add(ix, &self.glances[ix as usize]);
         }
     }
 
@@ -170,29 +254,30 @@ impl Class {
     }
 }
 
-/// A number made of what the key says, not of the numbers that states happen to have.
+/// A number made of what the key says, not of the numbers that states happen to have; different
+/// keys have different ones but by a chance of 2^-64.
 fn mark(key: &Key, states: &States) -> u64 {
-    let mix = |hash: u64, word: u64| {
-        (hash ^ word)
-            .wrapping_mul(0x0000_0100_0000_01b3)
-            .rotate_left(23)
-    };
     let gpu = |gpu: &StateIx| match states.gpu(*gpu) {
-        Gpu::Free => mix(1, 0),
+        Gpu::Free => hash(&[0]),
         Gpu::Shared {
             units,
             memory_mib,
             by,
-        } => mix(mix(2 + 2 * (by as u64), units.into()), memory_mib.into()),
-        Gpu::Cut(layout) => mix(3, layout.into()),
+        } => hash(&[1, by as u64, units.into(), memory_mib.into()]),
+        Gpu::Cut(layout) => hash(&[2, layout.into()]),
     };
     let board = key.board.map_or(u64::MAX, u64::from);
     let (tree, mask) = key.topology.unwrap_or((0, 0));
-    let start = mix(
-        mix(mix(0xcbf2_9ce4_8422_2325, board), tree.into()),
-        mask.into(),
-    );
-    key.gpus.iter().map(gpu).fold(start, |sum, gpu| {
-        sum.wrapping_add(gpu.wrapping_mul(gpu | 1))
+    let start = hash(&[board, tree.into(), mask.into()]);
+    key.gpus.iter().map(gpu).fold(start, u64::wrapping_add)
+}
+
+/// Words in order, each folded in by the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+fn hash(words: &[u64]) -> u64 {
+    words.iter().fold(0, |hash: u64, word| {
+        let mut z = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
     })
 }

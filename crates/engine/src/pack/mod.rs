@@ -4,8 +4,8 @@
 //! far as value goes, form a class; for every kind of ask the classes are kept in order of the
 //! value that placing it there would cost, so that a choice looks at few nodes. The order of
 //! preference is: least loss of value (to 1/16 milli-GPU), tightest set of GPUs in the node, least
-//! waste, least CPU left, lowest node index. Fit is checked on exact numbers, never on the
-//! rounded ones of pricing.
+//! rise of waste among the few such classes with least CPU left, least CPU left, lowest node
+//! index. Fit is checked on exact numbers, never on the rounded ones of pricing.
 //!
 //! Trials: [`Pack::mark`], any changes, [`Pack::rollback`].
 

@@ -13,6 +13,8 @@ pub struct State {
     pub board: BoardIx,
     pub gpu: Gpu,
     pub cell: Cell,
+    /// Whether it is cut and can take no more instances.
+    pub full: bool,
     /// See [`States::waste`].
     pub waste: i64,
 }
@@ -100,6 +102,13 @@ impl States {
             board,
             gpu,
             cell: cell(board, gpu, boards, tables),
+            full: match gpu {
+                Gpu::Cut(layout) => {
+                    let board = &boards[usize::from(board)];
+                    board.layouts[usize::from(layout)].next.is_empty()
+                }
+                _ => false,
+            },
             waste: self.waste(board, gpu),
         };
         self.known.insert((board, gpu), ix);

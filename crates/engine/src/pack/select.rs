@@ -1,6 +1,6 @@
 //! For each kind, the classes in order of the loss of placing it there.
 
-use super::class::{Class, ClassIx};
+use super::class::{Class, ClassIx, Classes, Glance};
 use super::moves::{FULL, StateIx, States, Step, cell};
 use super::node::{Choice, Node, NodeIx, Placed};
 use super::{Pack, Topology};
@@ -12,13 +12,22 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Index of a kind that can be asked for.
 pub type KindIx = u32;
 
-/// What places are compared by, before nodes: (loss in 1/16 milli-GPU, level of the set of GPUs,
-/// rise of waste, CPU left, mark of the class, class). Waste is costly and decides only between
-/// equals: it is [`UNKNOWN`], less than any, until the class comes to the top.
-type Rank = (i32, u8, i64, u32, u64, ClassIx);
+/// What classes are ordered by: (loss in 1/16 milli-GPU, level of the set of GPUs, CPU left, mark,
+/// class).
+type Rank = (i32, u8, u32, u64, ClassIx);
 
-/// Waste that was not computed yet.
-const UNKNOWN: i64 = i64::MIN;
+/// Of equally good classes, so many are compared by waste: those with least CPU left.
+const CONTENDERS: usize = 16;
+
+/// What came of looking at a class.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    On,
+    /// It has no nodes any more.
+    Gone,
+    /// It and all after it are no better than what was found.
+    Enough,
+}
 
 /// The kinds and their orders of classes.
 #[derive(Debug, Default)]
@@ -31,9 +40,14 @@ pub(super) struct Selector {
 #[derive(Debug)]
 struct Ordered {
     kind: Kind,
-    /// How many of the classes' arrivals are in `heap`.
-    seen: usize,
-    heap: BinaryHeap<Reverse<Rank>>,
+    /// What the kind takes of each board.
+    parts: Vec<Option<Part>>,
+    /// How many of the classes' arrivals, open and shut, are in `front` and `rest`.
+    seen: (usize, usize),
+    /// The best classes in order, with the rise of waste where it was asked for.
+    front: BTreeMap<Rank, Option<i64>>,
+    /// The others, none better than any of `front`.
+    rest: BinaryHeap<Reverse<Rank>>,
     /// The ways to place one part on a GPU, by state.
     steps: Vec<Option<Vec<Step>>>,
 }
@@ -46,8 +60,9 @@ impl Selector {
     /// Forgets all orders: the prices are new.
     pub fn forget(&mut self) {
         for ordered in &mut self.kinds {
-            ordered.seen = 0;
-            ordered.heap.clear();
+            ordered.seen = (0, 0);
+            ordered.front.clear();
+            ordered.rest.clear();
             ordered.steps.clear();
         }
     }
@@ -61,10 +76,13 @@ impl Pack {
         }
         let ix = self.selector.kinds.len() as KindIx;
         self.selector.known.insert(kind.clone(), ix);
+        let boards = 0..self.boards.len() as BoardIx;
         self.selector.kinds.push(Ordered {
             kind: kind.clone(),
-            seen: 0,
-            heap: BinaryHeap::new(),
+            parts: boards.map(|board| kind.part_on(board)).collect(),
+            seen: (0, 0),
+            front: BTreeMap::new(),
+            rest: BinaryHeap::new(),
             steps: Vec::new(),
         });
         ix
@@ -95,11 +113,24 @@ impl Pack {
             tables,
             states,
         };
-        while ordered.seen < classes.arrivals.len() {
-            let class = classes.arrivals[ordered.seen];
-            ordered.seen += 1;
-            if let Some(rank) = scale.rank(ordered, classes.get(class), class) {
-                ordered.heap.push(Reverse(rank));
+        let shut = match ordered.kind.count {
+            0 => &classes.arrivals.shut[..],
+            _ => &[],
+        };
+        let open = &classes.arrivals.open[..];
+        let new = open[ordered.seen.0..].iter().chain(&shut[ordered.seen.1..]);
+        ordered.seen = (open.len(), shut.len());
+        for class in new {
+            if !ordered.may_fit(classes.glance(*class)) {
+                continue;
+            }
+            if let Some(rank) = scale.rank(ordered, classes, *class) {
+                match ordered.front.last_key_value() {
+                    Some((last, _)) if rank < *last => {
+                        ordered.front.insert(rank, None);
+                    }
+                    _ => ordered.rest.push(Reverse(rank)),
+                }
             }
         }
         let fits = |ix: &NodeIx| {
@@ -108,34 +139,49 @@ impl Pack {
             };
             node.memory_bytes >= memory_bytes && node.pods > 0 && accept(*ix, node.hard)
         };
-        let mut passed: Vec<Reverse<Rank>> = Vec::new();
-        let mut found = None;
-        while let Some(Reverse(rank)) = ordered.heap.peek().copied() {
-            let class = classes.get(rank.5);
-            if rank.2 == UNKNOWN && !class.nodes.is_empty() {
-                let waste = scale.waste(ordered, class);
-                let known = (rank.0, rank.1, waste, rank.3, rank.4, rank.5);
-                ordered.heap.pop();
-                ordered.heap.push(Reverse(known));
-                continue;
+        // (rise of waste, rank, node) of equally good classes.
+        let mut contenders: Vec<(i64, Rank, NodeIx)> = Vec::new();
+        let mut look = |ordered: &mut Ordered, rank: &Rank, waste: &mut Option<i64>| {
+            let best = contenders.first().map(|(_, best, _)| (best.0, best.1));
+            if contenders.len() == CONTENDERS || best.is_some_and(|best| best < (rank.0, rank.1)) {
+                return Look::Enough;
             }
-            found = class
-                .nodes
-                .iter()
-                .copied()
-                .find(fits)
-                .map(|node| (node, rank));
-            if found.is_some() {
-                break;
+            let class = classes.get(rank.4);
+            if class.nodes.is_empty() || contenders.last().is_some_and(|last| last.1 == *rank) {
+                return Look::Gone;
             }
-            if let Some(top) = ordered.heap.pop()
-                && !class.nodes.is_empty()
-            {
-                passed.push(top);
+            if let Some(node) = class.nodes.iter().copied().find(fits) {
+                let waste = *waste.get_or_insert_with(|| scale.waste(ordered, class));
+                contenders.push((waste, *rank, node));
+            }
+            Look::On
+        };
+        let (mut gone, mut more) = (Vec::new(), Vec::new());
+        let mut front = std::mem::take(&mut ordered.front);
+        let mut last = Look::On;
+        for (rank, waste) in &mut front {
+            last = look(ordered, rank, waste);
+            match last {
+                Look::On => {}
+                Look::Gone => gone.push(*rank),
+                Look::Enough => break,
             }
         }
-        ordered.heap.extend(passed);
-        let (ix, (loss, .., class)) = found?;
+        while last != Look::Enough
+            && let Some(Reverse(rank)) = ordered.rest.pop()
+        {
+            let mut waste = None;
+            last = look(ordered, &rank, &mut waste);
+            if last != Look::Gone {
+                more.push((rank, waste));
+            }
+        }
+        for rank in gone {
+            front.remove(&rank);
+        }
+        front.extend(more);
+        ordered.front = front;
+        let (_, (loss, .., class), ix) = contenders.into_iter().min()?;
         let node = nodes[ix as usize].as_ref()?;
         let parts = scale.parts(ordered, classes.get(class), node);
         Some(Choice {
@@ -170,21 +216,23 @@ impl Pack {
             tables,
             states,
         };
-        let mut best: Option<(Rank, NodeIx)> = None;
-        for (ix, node) in nodes.iter().enumerate() {
+        let mut ranks: Vec<(Rank, NodeIx)> = Vec::new();
+        for (ix, node) in (0..).zip(nodes.iter()) {
             let Some(node) = node else { continue };
-            if node.memory_bytes < memory_bytes || node.pods == 0 || !accept(ix as u32, node.hard) {
+            if node.memory_bytes < memory_bytes || node.pods == 0 || !accept(ix, node.hard) {
                 continue;
             }
-            let class = classes.get(node.class);
-            if let Some(mut rank) = scale.rank(ordered, class, node.class) {
-                rank.2 = scale.waste(ordered, class);
-                if best.is_none_or(|best| (rank, ix as u32) < best) {
-                    best = Some((rank, ix as u32));
-                }
-            }
+            let rank = scale.rank(ordered, classes, node.class);
+            ranks.extend(rank.map(|rank| (rank, ix)));
         }
-        let ((loss, .., class), ix) = best?;
+        ranks.sort_unstable();
+        ranks.dedup_by_key(|(rank, _)| rank.4);
+        let first = ranks.first()?.0;
+        ranks.retain(|(rank, _)| (rank.0, rank.1) == (first.0, first.1));
+        ranks.truncate(CONTENDERS);
+        let waste =
+            |(rank, ix): (Rank, NodeIx)| (scale.waste(ordered, classes.get(rank.4)), rank, ix);
+        let (_, (loss, .., class), ix) = ranks.into_iter().map(waste).min()?;
         let node = nodes[ix as usize].as_ref()?;
         let parts = scale.parts(ordered, classes.get(class), node);
         Some(Choice {
@@ -205,17 +253,21 @@ struct Scale<'a> {
 
 impl Scale<'_> {
     /// The rank of the class for the kind, if it fits there.
-    fn rank(&mut self, ordered: &mut Ordered, class: &Class, ix: ClassIx) -> Option<Rank> {
+    fn rank(&mut self, ordered: &mut Ordered, classes: &Classes, ix: ClassIx) -> Option<Rank> {
+        let (class, glance) = (classes.get(ix), classes.glance(ix));
         let cpu_left = class.key.cpu_milli.checked_sub(ordered.kind.cpu_milli)?;
         let mut level = 0;
         let after = if ordered.kind.count == 0 {
             match class.key.board {
-                Some(board) => self.tables.node(board, cpu_left, class.free, &class.rest),
-                None => self.tables.bare(cpu_left),
+                Some(board) if !glance.is_shut() => {
+                    self.tables.node(board, cpu_left, class.free, &class.rest)
+                }
+                // GPUs that take nothing more are worth nothing.
+                _ => self.tables.bare(cpu_left),
             }
         } else {
             let board = class.key.board?;
-            match ordered.kind.part_on(board)? {
+            match ordered.parts[usize::from(board)]? {
                 Part::Whole => {
                     let free = class.free.checked_sub(usize::from(ordered.kind.count))?;
                     if let Some((tree, mask)) = class.key.topology {
@@ -232,7 +284,7 @@ impl Scale<'_> {
             }
         };
         let loss = loss(class.value, after);
-        Some((loss, level, UNKNOWN, cpu_left, class.mark, ix))
+        Some((loss, level, cpu_left, class.mark, ix))
     }
 
     /// The rise of waste where a kind goes to a node of the class, in which it fits.
@@ -241,7 +293,7 @@ impl Scale<'_> {
             return 0;
         };
         let count = usize::from(ordered.kind.count);
-        let part = ordered.kind.part_on(board);
+        let part = ordered.parts[usize::from(board)];
         let cpu_left = class.key.cpu_milli - ordered.kind.cpu_milli;
         let gap = |gpu: &StateIx| room_for_shares(self.states.gpu(*gpu));
         let before: Vec<u32> = class.key.gpus.iter().map(gap).collect();
@@ -351,7 +403,7 @@ impl Scale<'_> {
     /// The GPUs and starts for a kind on a node of the class.
     fn parts(&mut self, ordered: &mut Ordered, class: &Class, node: &Node) -> Vec<Placed> {
         let board = class.key.board;
-        let Some(part) = board.and_then(|board| ordered.kind.part_on(board)) else {
+        let Some(part) = board.and_then(|board| ordered.parts[usize::from(board)]) else {
             return Vec::new();
         };
         if part == Part::Whole {
@@ -400,6 +452,15 @@ impl Scale<'_> {
 }
 
 impl Ordered {
+    /// Whether the kind may fit a class, at a glance.
+    fn may_fit(&self, glance: &Glance) -> bool {
+        if glance.nodes == 0 || glance.cpu_milli < self.kind.cpu_milli {
+            return false;
+        }
+        let part = self.parts.get(usize::from(glance.board)).copied().flatten();
+        self.kind.count == 0 || part.is_some_and(|part| glance.may_take(part, self.kind.count))
+    }
+
     fn steps(&mut self, state: StateIx, part: Part, many: bool, scale: &Scale) -> &[Step] {
         let at = state as usize;
         if self.steps.len() <= at {

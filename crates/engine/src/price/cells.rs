@@ -2,6 +2,7 @@
 
 use super::kind::Part;
 use cleave_model::units::GPU;
+use std::collections::BTreeMap;
 
 /// A state of one GPU in a board's [`Cells`].
 pub type Cell = u16;
@@ -12,8 +13,7 @@ pub struct Board {
     /// Memory of one GPU that shares are cut from, in MiB.
     pub memory_mib: u32,
     /// The states of a GPU that is cut into instances; the first is "no instance". Empty where
-    /// the board can't be cut. Instances are only ever added along `next`, so that a later
-    /// state never leads back.
+    /// the board can't be cut. `next` only leads to later layouts.
     pub layouts: Vec<Layout>,
 }
 
@@ -202,56 +202,34 @@ fn levels(sizes: &[u32]) -> Vec<u32> {
 /// Numbers the layouts so that those with equal futures share a cell, appends their steps to
 /// `moves` and returns the cell of each layout.
 fn merge_layouts(board: &Board, parts: &[Part], moves: &mut Vec<Vec<Move>>) -> Vec<Cell> {
-    let first = moves.len();
-    let mut cell_of: Vec<Option<Cell>> = vec![None; board.layouts.len()];
-    // Fuller layouts first: what comes after a layout then has its cell already.
-    let mut order: Vec<usize> = (0..board.layouts.len()).collect();
-    let depths = depths(&board.layouts);
-    order.sort_by_key(|layout| depths[*layout]);
-    for layout in order {
-        let mut out: Vec<Move> = Vec::new();
-        for (profile, _, next) in &board.layouts[layout].next {
-            let Ok(item) = parts.binary_search(&Part::Slice(*profile)) else {
-                continue;
-            };
-            let next = cell_of[usize::from(*next)].unwrap_or(0);
-            out.push(Move {
-                item: item as u16,
-                next,
-            });
-        }
-        // Instances of profiles that no kind asks for are no future; what is dead is level 0.
+    let mut known: BTreeMap<Vec<Move>, Cell> = BTreeMap::new();
+    let item = |profile: u16| parts.binary_search(&Part::Slice(profile)).ok();
+    let profiles = board.layouts.iter().flat_map(|layout| &layout.next);
+    let last = profiles.map(|(profile, _, _)| *profile).max().unwrap_or(0);
+    let items: Vec<Option<usize>> = (0..=last).map(item).collect();
+    let mut cells = vec![0; board.layouts.len()];
+    // Later layouts are fuller: what comes after a layout has its cell already.
+    for (at, layout) in board.layouts.iter().enumerate().rev() {
+        // Instances of profiles that no kind asks for are no future.
+        let asked = |(profile, _, next): &(u16, u8, u16)| {
+            let item = items[usize::from(*profile)]? as u16;
+            let next = cells[usize::from(*next)];
+            Some(Move { item, next })
+        };
+        let mut out: Vec<Move> = layout.next.iter().filter_map(asked).collect();
         out.sort_unstable();
         out.dedup();
-        let cell = if out.is_empty() {
-            0
-        } else if let Some(at) = moves[first..].iter().position(|have| *have == out) {
-            (first + at) as Cell
-        } else {
-            moves.push(out);
-            moves.len() as Cell - 1
+        cells[at] = match known.get(&out) {
+            // What is dead is level 0.
+            _ if out.is_empty() => 0,
+            Some(cell) => *cell,
+            None => {
+                let cell = moves.len() as Cell;
+                moves.push(out.clone());
+                known.insert(out, cell);
+                cell
+            }
         };
-        cell_of[layout] = Some(cell);
     }
-    cell_of.into_iter().map(|cell| cell.unwrap_or(0)).collect()
-}
-
-/// The longest way on from each layout, in steps.
-fn depths(layouts: &[Layout]) -> Vec<u16> {
-    fn depth(layouts: &[Layout], at: usize, known: &mut [Option<u16>]) -> u16 {
-        if let Some(depth) = known[at] {
-            return depth;
-        }
-        let next = layouts[at].next.iter();
-        let longest = next
-            .map(|(_, _, next)| 1 + depth(layouts, usize::from(*next), known))
-            .max()
-            .unwrap_or(0);
-        known[at] = Some(longest);
-        longest
-    }
-    let mut known = vec![None; layouts.len()];
-    (0..layouts.len())
-        .map(|at| depth(layouts, at, &mut known))
-        .collect()
+    cells
 }
