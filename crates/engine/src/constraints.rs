@@ -27,11 +27,16 @@ pub fn admits(node: &Node, limits: &Constraints) -> Result<(), Reason> {
             return Err(Reason::NoLabel(key.clone()));
         }
     }
-    let tolerated = |taint: &Name| limits.tolerate.iter().any(|t| t == taint || *t == ALL);
-    match node.taints.iter().find(|taint| !tolerated(taint)) {
+    match untolerated(&node.taints, limits) {
         Some(taint) => Err(Reason::Taint(taint.clone())),
         None => Ok(()),
     }
+}
+
+/// The first of the taints that is not tolerated.
+pub fn untolerated<'a>(taints: &'a [Name], limits: &Constraints) -> Option<&'a Name> {
+    let tolerated = |taint: &Name| limits.tolerate.iter().any(|t| t == taint || *t == ALL);
+    taints.iter().find(|taint| !tolerated(taint))
 }
 
 /// The domain of a node at a level; nodes without the label are in none.

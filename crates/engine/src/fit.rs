@@ -4,14 +4,14 @@
 //! ways; they must agree with it.
 
 use crate::{
-    forms::{Form, Way},
+    forms::{Form, Way, ways},
     inventory::{NodeBooks, Use},
 };
 use cleave_model::{
-    ask::{Gpus, Part},
+    ask::{Ask, Gpus, Part},
     board::{BoardId, Catalogue, LayoutId, ProfileIx},
     lease::{Hold, Slice},
-    verdict::Dimension,
+    verdict::{Dimension, Reason},
 };
 
 /// The hold that an ask takes on a node as its books stand: first way first, lowest GPUs first,
@@ -21,7 +21,7 @@ use cleave_model::{
 /// The first dimension that is short, in the order GPUs, CPU, memory, pod slots.
 pub fn hold(
     books: &NodeBooks,
-    ask: &cleave_model::ask::Ask,
+    ask: &Ask,
     ways: &[Way],
     boards: &Catalogue,
 ) -> Result<Hold, Dimension> {
@@ -32,20 +32,13 @@ pub fn hold(
             .find_map(|way| slices(books, gpus, way, boards))
             .ok_or(short(gpus))?,
     };
-    if books.cpu_milli < ask.cpu_milli {
-        Err(Dimension::Cpu)
-    } else if books.memory_bytes < ask.memory_bytes {
-        Err(Dimension::Memory)
-    } else if books.pods == 0 {
-        Err(Dimension::Pods)
-    } else {
-        Ok(Hold {
-            node: books.name().clone(),
-            cpu_milli: ask.cpu_milli,
-            memory_bytes: ask.memory_bytes,
-            slices,
-        })
-    }
+    beside_gpus(books, As::Now, ask)?;
+    Ok(Hold {
+        node: books.name().clone(),
+        cpu_milli: ask.cpu_milli,
+        memory_bytes: ask.memory_bytes,
+        slices,
+    })
 }
 
 /// As what a node's books are looked at.
@@ -59,41 +52,95 @@ pub enum As {
     New,
 }
 
-/// Whether [`hold`] finds one, without making it.
+/// An ask prepared to be held against many nodes.
+#[derive(Debug)]
+pub struct Need<'a> {
+    /// The ask.
+    pub ask: &'a Ask,
+    /// The ways to serve it.
+    pub ways: Vec<Way>,
+    boards: &'a Catalogue,
+    /// By board, for each way: the form, and how many of it an empty GPU takes.
+    forms: Vec<Vec<Option<(Form, u8)>>>,
+}
+
+impl<'a> Need<'a> {
+    /// Prepares an ask.
+    ///
+    /// # Errors
+    /// As [`ways`].
+    pub fn of(ask: &'a Ask, boards: &'a Catalogue) -> Result<Self, Reason> {
+        let ways = ask.gpus.as_ref().map(|gpus| ways(gpus, boards));
+        let ways = ways.transpose()?.unwrap_or_default();
+        let form = |way: &Way, board: BoardId| {
+            let at = way.on.binary_search_by_key(&board, |(id, _)| *id).ok()?;
+            let form = way.on[at].1;
+            Some((form, room(&Use::Free, form, board, boards)))
+        };
+        let on = |board| ways.iter().map(|way| form(way, board)).collect();
+        let forms = boards.ids().map(on).collect();
+        Ok(Self {
+            ask,
+            ways,
+            boards,
+            forms,
+        })
+    }
+
+    /// Whether GPUs of this board serve it in some way.
+    pub fn allows(&self, board: BoardId) -> bool {
+        self.forms[usize::from(board.0)].iter().any(Option::is_some)
+    }
+
+    /// How many GPUs of this board it needs where nothing is on them; `None` if they never do.
+    pub fn gpus(&self, board: BoardId) -> Option<u32> {
+        let gpus = self.ask.gpus.as_ref()?;
+        let forms = self.forms[usize::from(board.0)].iter().flatten();
+        let room = forms.map(|(_, room)| u32::from((*room).min(most(gpus))));
+        room.filter(|room| *room > 0)
+            .map(|room| gpus.count.div_ceil(room))
+            .min()
+    }
+
+    /// Whether [`hold`] finds one, without making it.
+    ///
+    /// # Errors
+    /// As [`hold`].
+    pub fn fits(&self, books: &NodeBooks, seen: As) -> Result<(), Dimension> {
+        let ask = self.ask;
+        if let Some(gpus) = &ask.gpus {
+            let most = most(gpus);
+            let enough = |way: usize| {
+                let mut found = 0;
+                for gpu in &books.gpus {
+                    let form = self.forms[usize::from(gpu.board.0)][way];
+                    let Some((form, empty)) = form.filter(|_| seen == As::New || !gpu.sick) else {
+                        continue;
+                    };
+                    let room = match (seen, &gpu.used) {
+                        (As::New | As::Empty, _) | (_, Use::Free) => empty,
+                        (As::Now, used) => room(used, form, gpu.board, self.boards),
+                    };
+                    found += u32::from(room.min(most));
+                    if found >= gpus.count {
+                        return true;
+                    }
+                }
+                false
+            };
+            if !(0..self.ways.len()).any(enough) {
+                return Err(short(gpus));
+            }
+        }
+        beside_gpus(books, seen, ask)
+    }
+}
+
+/// Whether a node has what an ask needs beside GPUs.
 ///
 /// # Errors
 /// As [`hold`].
-pub fn fits(
-    books: &NodeBooks,
-    seen: As,
-    ask: &cleave_model::ask::Ask,
-    ways: &[Way],
-    boards: &Catalogue,
-) -> Result<(), Dimension> {
-    if let Some(gpus) = &ask.gpus {
-        let most = if matches!(gpus.part, Part::Profile(_)) {
-            u8::MAX
-        } else {
-            1
-        };
-        let enough = |way: &Way| {
-            let usable = books.gpus.iter().filter(|gpu| seen == As::New || !gpu.sick);
-            let room = usable.map(|gpu| {
-                let form = way.on.iter().find(|(id, _)| *id == gpu.board);
-                let used = if seen == As::Now {
-                    &gpu.used
-                } else {
-                    &Use::Free
-                };
-                let room = form.map_or(0, |&(board, form)| room(used, form, board, boards));
-                u32::from(room.min(most))
-            });
-            room.sum::<u32>() >= gpus.count
-        };
-        if !ways.iter().any(enough) {
-            return Err(short(gpus));
-        }
-    }
+pub fn beside_gpus(books: &NodeBooks, seen: As, ask: &Ask) -> Result<(), Dimension> {
     let (cpu_milli, memory_bytes, pods) = match seen {
         As::Now => (books.cpu_milli, books.memory_bytes, books.pods),
         _ => (
@@ -113,8 +160,16 @@ pub fn fits(
     }
 }
 
+/// How many parts of one worker may lie on one GPU.
+fn most(gpus: &Gpus) -> u8 {
+    match gpus.part {
+        Part::Profile(_) => u8::MAX,
+        _ => 1,
+    }
+}
+
 /// The dimension that is short when the GPUs of a node do not serve an ask.
-fn short(gpus: &Gpus) -> Dimension {
+pub fn short(gpus: &Gpus) -> Dimension {
     match gpus.part {
         Part::Profile(_) => Dimension::Slice,
         _ => Dimension::Gpu,

@@ -3,8 +3,7 @@
 use cleave_engine::{
     Planner, State,
     constraints::{admits, domain},
-    fit::{self, As},
-    forms,
+    fit::{self, As, Need},
     planner::{ByPrice, FirstFit, Walk},
     state::NoSink,
 };
@@ -507,17 +506,13 @@ fn kept_apart(state: &State) {
 fn plain_search_agrees(state: &State) {
     let boards = state.boards();
     for (_, ask, _) in state.asks() {
-        let ways = ask
-            .gpus
-            .as_ref()
-            .map(|gpus| forms::ways(gpus, boards))
-            .transpose();
-        let Ok(ways) = ways.map(Option::unwrap_or_default) else {
+        let Ok(need) = Need::of(ask, boards) else {
             continue;
         };
+        let ways = &need.ways;
         for (_, books) in state.nodes() {
-            let now = fit::hold(books, ask, &ways, boards);
-            let told = fit::fits(books, As::Now, ask, &ways, boards);
+            let now = fit::hold(books, ask, ways, boards);
+            let told = need.fits(books, As::Now);
             assert_eq!(
                 told.err(),
                 now.as_ref().err().copied(),
@@ -529,8 +524,8 @@ fn plain_search_agrees(state: &State) {
                     "{hold:?} on {books:?}"
                 );
             }
-            let emptied = fit::hold(&books.emptied(), ask, &ways, boards);
-            let told = fit::fits(books, As::New, ask, &ways, boards);
+            let emptied = fit::hold(&books.emptied(), ask, ways, boards);
+            let told = need.fits(books, As::New);
             assert_eq!(told.err(), emptied.err(), "{ask:?} on {books:?} when empty");
         }
     }

@@ -1,7 +1,10 @@
 //! Serving waiting work turn by turn: the part of planning that does not depend on how a place
 //! is chosen.
 
-use super::{Planner, duties, why};
+use super::{
+    Planner, duties,
+    why::{self, Case},
+};
 use crate::{
     constraints::Domains,
     inventory::{NodeBooks, NodeIx},
@@ -52,6 +55,7 @@ pub struct Scratch<P> {
     packing: Option<P>,
     /// Asks that had no place, and the count of growth at which that was so.
     dead: BTreeMap<AskIx, u64>,
+    nodes: why::Nodes,
 }
 
 impl<P> Default for Scratch<P> {
@@ -59,6 +63,7 @@ impl<P> Default for Scratch<P> {
         Self {
             packing: None,
             dead: BTreeMap::new(),
+            nodes: why::Nodes::default(),
         }
     }
 }
@@ -83,10 +88,11 @@ impl<P: Packing> Planner for Walk<P> {
             now,
             packing,
             dead: &mut scratch.dead,
+            nodes: &mut scratch.nodes,
             hopeless: BTreeSet::new(),
             unserved: Vec::new(),
             placed: Vec::new(),
-            books: BTreeMap::new(),
+            touched: Vec::new(),
             plan: Plan::default(),
         };
         duties::emit(state, now, &mut round.plan);
@@ -110,13 +116,14 @@ struct Round<'a, P> {
     now: Millis,
     packing: &'a mut P,
     dead: &'a mut BTreeMap<AskIx, u64>,
+    nodes: &'a mut why::Nodes,
     /// Classes of which a workload that holds nothing could not be placed in this round.
     hopeless: BTreeSet<ClassIx>,
     /// Workloads whose minimum had no place.
     unserved: Vec<&'a Work>,
     placed: Vec<(Name, NodeIx)>,
-    /// Nodes on which this round has placed something, as they are then.
-    books: BTreeMap<NodeIx, NodeBooks>,
+    /// Nodes on which this round has placed something, as they are then, by position.
+    touched: Vec<Option<Box<NodeBooks>>>,
     plan: Plan,
 }
 
@@ -168,27 +175,29 @@ impl<'a, P: Packing> Round<'a, P> {
         if fresh && self.hopeless.contains(&work.class) {
             return;
         }
-        let before = self.plan.actions.len();
+        let (before, mine) = (self.plan.actions.len(), self.placed.len());
         self.packing.begin();
         let result = self.fill(work);
         let keep = result.is_ok();
         self.packing.end(keep);
         if !keep {
             let undone = self.plan.actions.split_off(before);
-            self.placed.truncate(self.placed.len() - undone.len());
+            debug_assert_eq!(undone.len(), self.placed.len() - mine);
+            self.placed.truncate(mine);
         }
-        for action in &self.plan.actions[before..] {
+        let new = self.plan.actions[before..].iter().zip(&self.placed[mine..]);
+        for (action, &(_, ix)) in new {
             let What::Place(hold) = &action.what else {
                 continue;
             };
-            let ix = self
-                .state
-                .node_ix(hold.node.as_str())
-                .expect("places are on known nodes");
-            let state = self.state;
-            let books = self.books.entry(ix);
-            let books = books.or_insert_with(|| state.node(ix).expect("known").clone());
-            let taken = books.take(hold, state.boards());
+            let at = ix.0 as usize;
+            if self.touched.len() <= at {
+                self.touched.resize(at + 1, None);
+            }
+            let now = || Box::new(self.state.node(ix).expect("known").clone());
+            let taken = self.touched[at]
+                .get_or_insert_with(now)
+                .take(hold, self.state.boards());
             debug_assert!(taken.is_ok(), "{hold:?} does not fit: {taken:?}");
         }
         match result {
@@ -231,6 +240,9 @@ impl<'a, P: Packing> Round<'a, P> {
     /// Says why work waits: once per class, only if it is news, and as things are when all is
     /// placed, so that a second plan has nothing to add.
     fn conclude(&mut self) {
+        if !self.unserved.is_empty() {
+            self.nodes.follow(self.state);
+        }
         let mut judged = BTreeSet::new();
         for work in std::mem::take(&mut self.unserved) {
             if !judged.insert(work.class) {
@@ -246,7 +258,7 @@ impl<'a, P: Packing> Round<'a, P> {
 
     /// First every group to its minimum, all or nothing; then as many more as there is room for.
     fn fill(&mut self, work: &Work) -> Result<(), Short> {
-        let state = self.state;
+        let (state, mine) = (self.state, self.placed.len());
         for (extra, groups) in [(false, work.groups()), (true, work.groups())]
             .into_iter()
             .map(|(extra, groups)| (extra, groups.collect::<Vec<_>>()))
@@ -298,8 +310,7 @@ impl<'a, P: Packing> Round<'a, P> {
                         }
                         None if extra => break,
                         None => {
-                            let own = self.placed.iter().any(|(name, _)| name == work.name());
-                            if domains.is_free() && !own {
+                            if domains.is_free() && self.placed.len() == mine {
                                 self.dead.insert(ask, state.changes().grown());
                             }
                             return Err(Short::Minimum(domains.is_free()));
@@ -340,15 +351,25 @@ impl<'a, P: Packing> Round<'a, P> {
     /// The reason that says most, of all groups, as things are now. That a group could never have
     /// its minimum says more than that there is no room at the moment.
     fn why(&self, work: &Work) -> Verdict {
-        let (state, books) = (self.state, &self.books);
-        let nodes = || state.nodes().map(|(ix, now)| books.get(&ix).unwrap_or(now));
+        let state = self.state;
+        let books = |ix: NodeIx| {
+            let touched = self.touched.get(ix.0 as usize).and_then(Option::as_deref);
+            touched.unwrap_or_else(|| state.node(ix).expect("rows are of known nodes"))
+        };
         let mut alone: Vec<Reason> = Vec::new();
         let mut gangs = Vec::new();
-        for (group, &ask) in work.spec.groups.iter().zip(&work.asks) {
+        for (group, ix) in work.spec.groups.iter().zip(&work.asks) {
             let domains = Domains::of(state, work, &group.ask.limits, &self.placed);
-            let ask = state.ask(ask);
-            alone.extend(why::reason(state, nodes(), ask, &domains));
-            if group.min > 1 && !why::gang_fits_empty(state, nodes(), ask, group.min, &domains) {
+            let (ask, nodes) = (state.ask(*ix), &*self.nodes);
+            let mut case = match Case::new(state.boards(), nodes, books, ask, &domains) {
+                Ok(case) => case,
+                Err(reason) => {
+                    alone.push(reason);
+                    continue;
+                }
+            };
+            alone.extend(case.reason());
+            if group.min > 1 && !case.gang_fits_empty(group.min) {
                 gangs.push(Reason::Gang(group.name.clone()));
             }
         }

@@ -1,126 +1,233 @@
 //! Why one worker can't be placed: the one reason that says most.
 
 use crate::{
-    constraints::{Domains, admits},
-    fit::{self, As},
-    forms::{Form, Way, forms, ways},
-    inventory::{NodeBooks, Use},
+    constraints::{Domains, untolerated},
+    fit::{self, As, Need},
+    forms::{Form, Way, forms},
+    inventory::{NodeBooks, NodeIx, Use},
     state::State,
 };
 use cleave_model::{
-    GPU,
+    GPU, Name,
     ask::{Ask, Gpus, Part},
-    board::{Board, Catalogue},
+    board::{Board, BoardId, Catalogue},
     verdict::{Dimension, Reason},
 };
+use std::collections::BTreeMap;
 
-/// The dominant reason, from all nodes: the filter that the last of them fails, in the order in
-/// which [`Reason`] lists them. `None` if some node takes the worker.
-pub fn reason<'a>(
-    state: &State,
-    nodes: impl Iterator<Item = &'a NodeBooks>,
-    ask: &Ask,
-    domains: &Domains<'_>,
-) -> Option<Reason> {
-    let boards = state.boards();
-    let ways = match ask.gpus.as_ref().map(|gpus| ways(gpus, boards)).transpose() {
-        Ok(ways) => ways.unwrap_or_default(),
-        Err(reason) => return Some(reason),
-    };
-    let mut furthest = Reason::NoNodes;
-    let mut open: Vec<&NodeBooks> = Vec::new();
-    for books in nodes {
-        match passes(books, ask, &ways, boards, domains) {
-            Ok(()) => open.push(books),
-            Err(reason) => furthest = furthest.max(reason),
-        }
-    }
-    if open.is_empty() {
-        return Some(furthest);
-    }
-    // Dimension by dimension, keeping the nodes that have enough of all before.
-    let mut worst = Dimension::Gpu;
-    for books in &open {
-        match fit::fits(books, As::Now, ask, &ways, boards) {
-            Ok(()) => return None,
-            Err(dimension) => worst = worst.max(dimension),
-        }
-    }
-    Some(if enough_in_total(&open, ask, &ways, worst, boards) {
-        Reason::Scattered(worst)
-    } else {
-        Reason::Full(worst)
-    })
+/// What never changes of the nodes while there are no others: enough to pass most of them over
+/// without looking at their books.
+#[derive(Clone, Debug, Default)]
+pub struct Nodes {
+    shape: Option<u64>,
+    rows: Vec<Row>,
+    /// The distinct sets of taints.
+    taints: Vec<Vec<Name>>,
 }
 
-/// Whether a node may take such work at all, and could if it were empty.
-fn passes(
-    books: &NodeBooks,
-    ask: &Ask,
-    ways: &[Way],
-    boards: &Catalogue,
-    domains: &Domains<'_>,
-) -> Result<(), Reason> {
-    let allowed = |gpu: &crate::inventory::Gpu| {
-        ways.iter()
-            .any(|way| way.on.iter().any(|&(board, _)| board == gpu.board))
-    };
-    if let Some(gpus) = &ask.gpus
-        && !books.gpus.iter().any(allowed)
-    {
-        return Err(no_form(books, gpus, boards));
-    }
-    admits(&books.node, &ask.limits)?;
-    fit::fits(books, As::New, ask, ways, boards).map_err(Reason::TooLarge)?;
-    let sick = books.gpus.iter().any(|gpu| gpu.sick);
-    if !books.is_open() || sick && fit::fits(books, As::Empty, ask, ways, boards).is_err() {
-        return Err(Reason::NodesClosed);
-    }
-    domains.admit(books)
+#[derive(Clone, Debug)]
+struct Row {
+    ix: NodeIx,
+    /// Of all its GPUs; none where there are several boards, or no GPUs.
+    board: Option<BoardId>,
+    gpus: u32,
+    cpu_milli: u64,
+    memory_bytes: u64,
+    pods: u32,
+    taints: u32,
 }
 
-/// Why no GPU of a node serves an ask in any way: what its best board says.
-fn no_form(books: &NodeBooks, gpus: &Gpus, boards: &Catalogue) -> Reason {
-    let welcome = |board: &Board| {
-        let mut models = gpus.models.iter().flatten();
-        gpus.models.is_empty() || models.any(|model| board.answers_to(model.as_str()))
-    };
-    let found = books.gpus.iter().map(|gpu| boards.board(gpu.board));
-    let refusals = found
-        .filter(|board| welcome(board))
-        .filter_map(|b| forms(gpus, b).err());
-    refusals.max().unwrap_or(Reason::NoBoard)
-}
-
-/// Whether as many workers of a group as must run at once fit on the nodes that would take them
-/// if they were empty.
-pub fn gang_fits_empty<'a>(
-    state: &State,
-    nodes: impl Iterator<Item = &'a NodeBooks>,
-    ask: &Ask,
-    min: u32,
-    domains: &Domains<'_>,
-) -> bool {
-    let boards = state.boards();
-    let ways = ask.gpus.as_ref().map(|gpus| ways(gpus, boards)).transpose();
-    let Ok(ways) = ways.map(Option::unwrap_or_default) else {
-        return false;
-    };
-    let mut fitting = 0;
-    for books in nodes {
-        if passes(books, ask, &ways, boards, domains).is_err() {
-            continue;
+impl Nodes {
+    /// Brings the rows in line with the state.
+    pub fn follow(&mut self, state: &State) {
+        let shape = state.changes().shape();
+        if self.shape == Some(shape) {
+            return;
         }
-        let mut empty = books.emptied();
-        while let Ok(hold) = fit::hold(&empty, ask, &ways, boards) {
-            fitting += 1;
-            if fitting >= min {
-                return true;
+        let mut known: BTreeMap<Vec<Name>, u32> = BTreeMap::new();
+        self.taints.clear();
+        self.rows.clear();
+        for (ix, books) in state.nodes() {
+            let mut boards = books.gpus.iter().map(|gpu| gpu.board);
+            let board = boards.next();
+            let node = &books.node;
+            let taints = known.entry(node.taints.clone()).or_insert_with(|| {
+                self.taints.push(node.taints.clone());
+                self.taints.len() as u32 - 1
+            });
+            self.rows.push(Row {
+                ix,
+                board: board.filter(|board| boards.all(|other| other == *board)),
+                gpus: books.gpus.len() as u32,
+                cpu_milli: node.cpu_milli,
+                memory_bytes: node.memory_bytes,
+                pods: node.pods,
+                taints: *taints,
+            });
+        }
+        self.shape = Some(shape);
+    }
+}
+
+/// One kind of worker before the nodes as a plan leaves them.
+pub struct Case<'a, 'd, F> {
+    nodes: &'a Nodes,
+    /// The books of a node.
+    books: F,
+    need: Need<'a>,
+    boards: &'a Catalogue,
+    domains: &'d Domains<'a>,
+    /// By set of taints: the one that is not tolerated.
+    taints: Vec<Option<&'a Name>>,
+    /// By board, as far as met: how many empty GPUs do, or why none does.
+    met: Vec<Option<Result<u32, Reason>>>,
+}
+
+impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
+    /// Opens the case of an ask.
+    ///
+    /// # Errors
+    /// The catalogue has no board for it.
+    pub fn new(
+        boards: &'a Catalogue,
+        nodes: &'a Nodes,
+        books: F,
+        ask: &'a Ask,
+        domains: &'d Domains<'a>,
+    ) -> Result<Self, Reason> {
+        let taints = nodes.taints.iter();
+        Ok(Self {
+            nodes,
+            books,
+            need: Need::of(ask, boards)?,
+            boards,
+            domains,
+            taints: taints.map(|set| untolerated(set, &ask.limits)).collect(),
+            met: vec![None; boards.ids().count()],
+        })
+    }
+
+    /// The dominant reason: the filter that the last of the nodes fails, in the order in which
+    /// [`Reason`] lists them. `None` if some node takes the worker.
+    pub fn reason(&mut self) -> Option<Reason> {
+        let (open, furthest) = self.open();
+        if open.is_empty() {
+            return Some(furthest);
+        }
+        // Dimension by dimension, keeping the nodes that have enough of all before.
+        let ask = self.need.ask;
+        let mut worst = Dimension::Gpu;
+        for books in &open {
+            if fit::beside_gpus(books, As::Now, ask).is_err_and(|short| short <= worst) {
+                continue;
             }
-            empty.take(&hold, boards).expect("found on these books");
+            match self.need.fits(books, As::Now) {
+                Ok(()) => return None,
+                Err(dimension) => worst = worst.max(dimension),
+            }
         }
+        let in_total = enough_in_total(&open, ask, &self.need.ways, worst, self.boards);
+        Some(if in_total {
+            Reason::Scattered(worst)
+        } else {
+            Reason::Full(worst)
+        })
     }
-    false
+
+    /// Whether as many workers of a group as must run at once fit on the nodes that would take
+    /// them if they were empty.
+    pub fn gang_fits_empty(&mut self, min: u32) -> bool {
+        let mut fitting = 0;
+        for books in self.open().0 {
+            let mut empty = books.emptied();
+            while let Ok(hold) = fit::hold(&empty, self.need.ask, &self.need.ways, self.boards) {
+                fitting += 1;
+                if fitting >= min {
+                    return true;
+                }
+                empty
+                    .take(&hold, self.boards)
+                    .expect("found on these books");
+            }
+        }
+        false
+    }
+
+    /// The nodes that may take such work at all, and could if they were empty; and how far the
+    /// others get.
+    fn open(&mut self) -> (Vec<&'a NodeBooks>, Reason) {
+        let mut furthest = Reason::NoNodes;
+        let mut open = Vec::new();
+        for row in &self.nodes.rows {
+            match self.passes(row) {
+                Ok(books) => open.push(books),
+                Err(reason) => furthest = furthest.max(reason),
+            }
+        }
+        (open, furthest)
+    }
+
+    fn passes(&mut self, row: &Row) -> Result<&'a NodeBooks, Reason> {
+        let ask = self.need.ask;
+        let mut books = None;
+        let mut books = || *books.get_or_insert_with(|| (self.books)(row.ix));
+        let mut wanted = 0;
+        if let Some(gpus) = &ask.gpus {
+            let mut met = |board: BoardId| {
+                let met = &mut self.met[usize::from(board.0)];
+                let met = met.get_or_insert_with(|| match self.need.allows(board) {
+                    true => Ok(self.need.gpus(board).unwrap_or(u32::MAX)),
+                    false => Err(no_form(self.boards.board(board), gpus)),
+                });
+                met.clone()
+            };
+            match row.board {
+                Some(board) => wanted = met(board)?,
+                // What its best board says.
+                None => {
+                    let refusals = books().gpus.iter().map(|gpu| met(gpu.board).err());
+                    let refusals: Option<Vec<Reason>> = refusals.collect();
+                    if let Some(refusals) = refusals {
+                        return Err(refusals.into_iter().max().unwrap_or(Reason::NoBoard));
+                    }
+                }
+            }
+        }
+        for (key, value) in &ask.limits.select {
+            if books().node.labels.get(key) != Some(value) {
+                return Err(Reason::NoLabel(key.clone()));
+            }
+        }
+        if let Some(taint) = self.taints[row.taints as usize] {
+            return Err(Reason::Taint(taint.clone()));
+        }
+        let too_large = match ask.gpus.as_ref().filter(|_| row.gpus < wanted) {
+            Some(gpus) => Some(fit::short(gpus)),
+            None if row.board.is_none() => self.need.fits(books(), As::New).err(),
+            None if row.cpu_milli < ask.cpu_milli => Some(Dimension::Cpu),
+            None if row.memory_bytes < ask.memory_bytes => Some(Dimension::Memory),
+            None if row.pods == 0 => Some(Dimension::Pods),
+            None => None,
+        };
+        if let Some(dimension) = too_large {
+            return Err(Reason::TooLarge(dimension));
+        }
+        let books = books();
+        let sick = books.gpus.iter().any(|gpu| gpu.sick);
+        if !books.is_open() || sick && self.need.fits(books, As::Empty).is_err() {
+            return Err(Reason::NodesClosed);
+        }
+        self.domains.admit(books)?;
+        Ok(books)
+    }
+}
+
+/// Why a board does not serve an ask.
+fn no_form(board: &Board, gpus: &Gpus) -> Reason {
+    let mut models = gpus.models.iter().flatten();
+    let welcome = gpus.models.is_empty() || models.any(|model| board.answers_to(model.as_str()));
+    let refusal = welcome.then(|| forms(gpus, board).err()).flatten();
+    refusal.unwrap_or(Reason::NoBoard)
 }
 
 /// Whether all open nodes together have what one worker lacks on each.
@@ -131,11 +238,17 @@ fn enough_in_total(
     dimension: Dimension,
     boards: &Catalogue,
 ) -> bool {
-    let sum = |of: &dyn Fn(&NodeBooks) -> u64| -> u64 { open.iter().map(|b| of(b)).sum() };
+    let enough = |need: u64, of: &dyn Fn(&NodeBooks) -> u64| {
+        let sums = open.iter().scan(0u64, |sum, books| {
+            *sum = sum.saturating_add(of(books));
+            Some(*sum)
+        });
+        need == 0 || sums.into_iter().any(|sum| sum >= need)
+    };
     match dimension {
-        Dimension::Cpu => sum(&|b| b.cpu_milli) >= ask.cpu_milli,
-        Dimension::Memory => sum(&|b| b.memory_bytes) >= ask.memory_bytes,
-        Dimension::Pods => sum(&|b| u64::from(b.pods)) >= 1,
+        Dimension::Cpu => enough(ask.cpu_milli, &|b| b.cpu_milli),
+        Dimension::Memory => enough(ask.memory_bytes, &|b| b.memory_bytes),
+        Dimension::Pods => enough(1, &|b| b.pods.into()),
         Dimension::Gpu | Dimension::Slice | Dimension::GpuMemory => {
             let Some(gpus) = &ask.gpus else { return true };
             let whole = matches!(gpus.part, Part::Whole);
@@ -156,8 +269,8 @@ fn enough_in_total(
                     })
                     .sum()
             };
-            let countable = || sum(&|b| places_by_count(b, ways, boards)) >= u64::from(gpus.count);
-            sum(&left) >= needed(gpus, ways, boards)
+            let countable = || enough(gpus.count.into(), &|b| places_by_count(b, ways, boards));
+            enough(needed(gpus, ways, boards), &left)
                 && (dimension != Dimension::Slice || countable())
         }
     }
