@@ -22,7 +22,7 @@ pub use node::{Choice, NodeIx, NodeView, Placed};
 pub use select::KindIx;
 pub use topology::Topology;
 
-use crate::price::{Board, BoardIx, Prices, Shape, Tables, bids};
+use crate::price::{Board, BoardIx, Kind, Prices, Shape, Tables, bids};
 use class::Classes;
 use moves::States;
 use node::Node;
@@ -34,6 +34,8 @@ pub struct Pack {
     boards: Vec<Board>,
     topologies: Vec<Topology>,
     max_gpus: usize,
+    /// The kinds of the last prices.
+    kinds: Vec<Kind>,
     tables: Tables,
     states: States,
     classes: Classes,
@@ -56,6 +58,7 @@ impl Pack {
         let tables = Tables::new(&boards, &[], max_gpus);
         Pack {
             states: States::new(&boards),
+            kinds: Vec::new(),
             tables,
             boards,
             topologies,
@@ -70,15 +73,14 @@ impl Pack {
 
     /// Takes new prices. Losses are computed anew when a kind is next asked for.
     pub fn set_prices(&mut self, prices: &Prices) {
-        let kinds: Vec<_> = prices
-            .demands
-            .iter()
-            .map(|demand| demand.kind.clone())
-            .collect();
-        self.tables = Tables::new(&self.boards, &kinds, self.max_gpus);
+        let kinds = prices.demands.iter().map(|demand| &demand.kind);
+        if !kinds.clone().eq(&self.kinds) {
+            self.kinds = kinds.cloned().collect();
+            self.tables = Tables::new(&self.boards, &self.kinds, self.max_gpus);
+        }
         self.tables.fill(&bids(prices));
         self.states
-            .reprice(&self.boards, &self.tables, &kinds, &prices.shares());
+            .reprice(&self.boards, &self.tables, &self.kinds, &prices.shares());
         self.classes.reprice(&self.tables, &self.states);
         for node in self.nodes.iter_mut().flatten() {
             node.class = self.classes.renamed(node.class);

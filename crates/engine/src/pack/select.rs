@@ -191,10 +191,10 @@ impl Pack {
         })
     }
 
-    /// What [`Pack::best`] answers, by looking at every node (for tests of the order).
-    #[doc(hidden)]
-    pub fn best_by_scan(
+    /// What [`Pack::best`] answers if no other nodes were there: better where they are few.
+    pub fn best_among(
         &mut self,
+        among: impl IntoIterator<Item = NodeIx>,
         kind: KindIx,
         memory_bytes: u64,
         accept: &dyn Fn(NodeIx, u32) -> bool,
@@ -217,8 +217,10 @@ impl Pack {
             states,
         };
         let mut ranks: Vec<(Rank, NodeIx)> = Vec::new();
-        for (ix, node) in (0..).zip(nodes.iter()) {
-            let Some(node) = node else { continue };
+        for ix in among {
+            let Some(Some(node)) = nodes.get(ix as usize) else {
+                continue;
+            };
             if node.memory_bytes < memory_bytes || node.pods == 0 || !accept(ix, node.hard) {
                 continue;
             }

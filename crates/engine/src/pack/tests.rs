@@ -188,7 +188,7 @@ fn choices(pack: &mut Pack, filter: u32) -> Vec<Option<Choice>> {
 /// The same, node by node.
 fn choices_by_scan(pack: &mut Pack, filter: u32) -> Vec<Option<Choice>> {
     let kinds: Vec<KindIx> = kinds().iter().map(|kind| pack.kind(kind)).collect();
-    let best = |kind| pack.best_by_scan(kind, 1 << 30, &accepts(filter));
+    let best = |kind| pack.best_among(0..1000, kind, 1 << 30, &accepts(filter));
     kinds.into_iter().map(best).collect()
 }
 

@@ -55,16 +55,23 @@ struct Copy {
 struct Wanted {
     ways: Vec<(Way, KindIx)>,
     /// Whether a node of each signature admits it; as far as asked so far.
-    admitted: Vec<Option<bool>>,
+    admitted: Vec<bool>,
+    /// The nodes that admit it if they are few, and among how many that was so.
+    few: (usize, Option<Vec<u32>>),
 }
+
+/// Up to so many nodes are looked at one by one.
+const FEW: usize = 128;
 
 /// What labels and taints say, as far as any ask refers to them, as small numbers.
 #[derive(Clone, Debug, Default)]
 struct Signatures {
     keys: BTreeSet<Name>,
     known: BTreeMap<Signature, u32>,
-    /// A node of each.
-    examples: Vec<NodeIx>,
+    /// The nodes of each.
+    nodes: Vec<Vec<NodeIx>>,
+    /// Of each node, as far as it was open so far.
+    of: BTreeMap<NodeIx, u32>,
 }
 
 type Signature = (Vec<Option<Name>>, Vec<Name>);
@@ -234,27 +241,43 @@ impl Copy {
             pack,
             asks,
             by_rank,
+            ranks,
             signatures,
             ..
         } = self;
         let wanted = asks.get_mut(&ask).expect("put in above");
         let ask = state.ask(ask);
-        for hard in wanted.admitted.len()..signatures.examples.len() {
-            let example = state.node(signatures.examples[hard]);
-            let admits = example.map(|books| admits(&books.node, &ask.limits).is_ok());
-            wanted.admitted.push(admits);
+        let new = signatures.nodes.iter().skip(wanted.admitted.len());
+        let new = new.map(|nodes| {
+            let example = state.node(nodes[0]);
+            example.is_some_and(|books| admits(&books.node, &ask.limits).is_ok())
+        });
+        wanted.admitted.extend(new.collect::<Vec<_>>());
+        if wanted.few.0 != signatures.of.len() {
+            let nodes = signatures.nodes.iter().zip(&wanted.admitted);
+            let open = nodes.filter(|(_, admitted)| **admitted);
+            let open = open.flat_map(|(nodes, _)| nodes).map(|ix| ranks[ix]);
+            let open: Vec<u32> = open.take(FEW + 1).collect();
+            wanted.few = (
+                signatures.of.len(),
+                Some(open).filter(|open| open.len() <= FEW),
+            );
         }
         let admitted = &wanted.admitted;
         let free = domains.is_free();
         let accept = |rank: u32, hard: u32| {
-            admitted[hard as usize] == Some(true)
+            admitted[hard as usize]
                 && (free
                     || state
                         .node(by_rank[rank as usize])
                         .is_some_and(|books| domains.admit(books).is_ok()))
         };
         for (way, kind) in &wanted.ways {
-            if let Some(choice) = pack.best(*kind, ask.memory_bytes, &accept) {
+            let choice = match &wanted.few.1 {
+                Some(few) => pack.best_among(few.iter().copied(), *kind, ask.memory_bytes, &accept),
+                None => pack.best(*kind, ask.memory_bytes, &accept),
+            };
+            if let Some(choice) = choice {
                 pack.place(*kind, ask.memory_bytes, &choice);
                 let books = state.node(by_rank[choice.node as usize])?;
                 return Some(hold(books, ask, way, &choice));
@@ -289,24 +312,30 @@ impl Copy {
         Wanted {
             ways: kinds.collect(),
             admitted: Vec::new(),
+            few: (0, None),
         }
     }
 }
 
 impl Signatures {
     fn of(&mut self, ix: NodeIx, books: &NodeBooks) -> u32 {
-        let node = &books.node;
-        let labels = self
-            .keys
-            .iter()
-            .map(|key| node.labels.get(key).cloned())
-            .collect();
-        let mut taints = node.taints.clone();
-        taints.sort();
-        let examples = &mut self.examples;
-        *self.known.entry((labels, taints)).or_insert_with(|| {
-            examples.push(ix);
-            examples.len() as u32 - 1
+        let Self {
+            keys,
+            known,
+            nodes,
+            of,
+        } = self;
+        *of.entry(ix).or_insert_with(|| {
+            let node = &books.node;
+            let labels = keys.iter().map(|key| node.labels.get(key).cloned());
+            let mut taints = node.taints.clone();
+            taints.sort();
+            let hard = known.entry((labels.collect(), taints)).or_insert_with(|| {
+                nodes.push(Vec::new());
+                nodes.len() as u32 - 1
+            });
+            nodes[*hard as usize].push(ix);
+            *hard
         })
     }
 }

@@ -15,11 +15,11 @@ use cleave_model::{
 };
 use std::collections::BTreeMap;
 
-/// What never changes of the nodes while there are no others: enough to pass most of them over
-/// without looking at their books.
+/// What seldom changes of the nodes: enough to pass most of them over without a look at their
+/// books.
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
-    shape: Option<u64>,
+    fitness: Option<u64>,
     rows: Vec<Row>,
     /// The distinct sets of taints.
     taints: Vec<Vec<Name>>,
@@ -35,13 +35,15 @@ struct Row {
     memory_bytes: u64,
     pods: u32,
     taints: u32,
+    /// Open, with nothing sick.
+    in_order: bool,
 }
 
 impl Nodes {
     /// Brings the rows in line with the state.
     pub fn follow(&mut self, state: &State) {
-        let shape = state.changes().shape();
-        if self.shape == Some(shape) {
+        let fitness = state.changes().fitness();
+        if self.fitness == Some(fitness) {
             return;
         }
         let mut known: BTreeMap<Vec<Name>, u32> = BTreeMap::new();
@@ -63,9 +65,10 @@ impl Nodes {
                 memory_bytes: node.memory_bytes,
                 pods: node.pods,
                 taints: *taints,
+                in_order: books.is_open() && !books.gpus.iter().any(|gpu| gpu.sick),
             });
         }
-        self.shape = Some(shape);
+        self.fitness = Some(fitness);
     }
 }
 
@@ -213,11 +216,13 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
             return Err(Reason::TooLarge(dimension));
         }
         let books = books();
-        let sick = books.gpus.iter().any(|gpu| gpu.sick);
-        if !books.is_open() || sick && self.need.fits(books, As::Empty).is_err() {
+        let fits = || books.is_open() && self.need.fits(books, As::Empty).is_ok();
+        if !row.in_order && !fits() {
             return Err(Reason::NodesClosed);
         }
-        self.domains.admit(books)?;
+        if !self.domains.is_free() {
+            self.domains.admit(books)?;
+        }
         Ok(books)
     }
 }

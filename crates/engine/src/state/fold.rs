@@ -167,6 +167,7 @@ impl State {
         } else {
             self.closing.insert(ix);
         }
+        self.changes.refit();
         self.changes.node(ix);
         self.changes.grow();
         if matches!(health, Health::Reclaiming(_) | Health::Lost) {
@@ -213,6 +214,7 @@ impl State {
     /// Makes a node's books anew from its leases, in the order of their workers; those that do
     /// not fit beside the others are contested.
     fn recount(&mut self, ix: NodeIx) {
+        self.changes.refit();
         let Some(slot) = self.slots[ix.0 as usize].as_mut() else {
             return;
         };

@@ -12,6 +12,7 @@ pub struct Changes {
     forgotten: u64,
     log: VecDeque<NodeIx>,
     shape: u64,
+    fitness: u64,
     grown: u64,
 }
 
@@ -32,6 +33,12 @@ impl Changes {
         self.shape
     }
 
+    /// Counts changes to which nodes there are, and to which of them and of their GPUs are in
+    /// order.
+    pub fn fitness(&self) -> u64 {
+        self.shape + self.fitness
+    }
+
     /// Counts changes after which something may fit that did not fit before.
     pub fn grown(&self) -> u64 {
         self.grown
@@ -47,6 +54,10 @@ impl Changes {
 
     pub(super) fn grow(&mut self) {
         self.grown += 1;
+    }
+
+    pub(super) fn refit(&mut self) {
+        self.fitness += 1;
     }
 
     pub(super) fn reshape(&mut self) {
