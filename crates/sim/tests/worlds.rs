@@ -206,7 +206,7 @@ fn number(variable: &str, or: u64) -> u64 {
 /// whoever knows the state, and in the end everything is done, forgotten and in the journal.
 #[test]
 fn faulty_worlds_settle() {
-    let (worlds, facts) = (number("CLEAVE_WORLDS", 50), number("CLEAVE_EVENTS", 2_000));
+    let (worlds, facts) = (number("CLEAVE_WORLDS", 200), number("CLEAVE_EVENTS", 2_000));
     let first = number("CLEAVE_SEED", 0);
     let next = AtomicU64::new(first);
     let count: [AtomicU64; 4] = Default::default();

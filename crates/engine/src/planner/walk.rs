@@ -8,7 +8,7 @@ use super::{
 use crate::{
     constraints::Domains,
     inventory::{NodeBooks, NodeIx},
-    state::{AskIx, ClassIx, State, Work, place_name},
+    state::{AskIx, ClassIx, State, Work, Worker, place_name},
 };
 use cleave_model::{
     Millis, Name,
@@ -129,9 +129,9 @@ struct Round<'a, P> {
 
 /// Why a workload was not served in full.
 enum Short {
-    /// Some group's minimum has no place; so it was wherever the others of its class would go,
+    /// This group's minimum has no place; so it was wherever the others of its class would go,
     /// unless it depends on who is near.
-    Minimum(Anywhere),
+    Minimum(usize, Anywhere),
     /// It waits until then after a failure.
     Until(Millis),
 }
@@ -176,15 +176,28 @@ impl<'a, P: Packing> Round<'a, P> {
             return;
         }
         let (before, mine) = (self.plan.actions.len(), self.placed.len());
-        self.packing.begin();
-        let result = self.fill(work);
-        let keep = result.is_ok();
-        self.packing.end(keep);
-        if !keep {
+        // Groups are placed one after the other. One that found no place behind others may find
+        // it before them; each is moved to the front once.
+        let mut order: Vec<usize> = (0..work.spec.groups.len()).collect();
+        let mut moved = BTreeSet::from([0]);
+        let result = loop {
+            self.packing.begin();
+            let result = self.fill(work, &order);
+            self.packing.end(result.is_ok());
+            if result.is_ok() {
+                break result;
+            }
             let undone = self.plan.actions.split_off(before);
             debug_assert_eq!(undone.len(), self.placed.len() - mine);
             self.placed.truncate(mine);
-        }
+            match result {
+                Err(Short::Minimum(group, _)) if moved.insert(group) => {
+                    order.retain(|other| *other != group);
+                    order.insert(0, group);
+                }
+                _ => break result,
+            }
+        };
         let new = self.plan.actions[before..].iter().zip(&self.placed[mine..]);
         for (action, &(_, ix)) in new {
             let What::Place(hold) = &action.what else {
@@ -205,7 +218,7 @@ impl<'a, P: Packing> Round<'a, P> {
             Ok(()) if fresh && self.plan.actions.len() == before => self.unserved.push(work),
             Ok(()) => {}
             Err(Short::Until(then)) => self.wake_at(then),
-            Err(Short::Minimum(anywhere)) => {
+            Err(Short::Minimum(_, anywhere)) => {
                 if fresh && anywhere {
                     self.hopeless.insert(work.class);
                 }
@@ -257,65 +270,63 @@ impl<'a, P: Packing> Round<'a, P> {
     }
 
     /// First every group to its minimum, all or nothing; then as many more as there is room for.
-    fn fill(&mut self, work: &Work) -> Result<(), Short> {
-        let (state, mine) = (self.state, self.placed.len());
-        for (extra, groups) in [(false, work.groups()), (true, work.groups())]
-            .into_iter()
-            .map(|(extra, groups)| (extra, groups.collect::<Vec<_>>()))
-        {
-            for (at, first, workers) in groups {
-                let group = &work.spec.groups[at];
-                let live = workers.iter().filter(|worker| worker.is_live()).count();
-                let target = if extra {
-                    workers.len()
-                } else {
-                    group.min as usize
-                };
-                let done = if extra {
-                    live.max(group.min as usize)
-                } else {
-                    live
-                };
-                let mut wanted = target.saturating_sub(done);
-                let mut skip = if extra {
-                    (group.min as usize).saturating_sub(live)
-                } else {
-                    0
-                };
-                for (index, worker) in (first..).zip(workers) {
-                    if wanted == 0 {
-                        break;
+    fn fill(&mut self, work: &Work, order: &[usize]) -> Result<(), Short> {
+        let mine = self.placed.len();
+        let groups: Vec<_> = work.groups().collect();
+        for extra in [false, true] {
+            for &at in order {
+                self.fill_group(work, groups[at], extra, mine)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One group to its minimum, or from there on. What this work got in this round begins at
+    /// `mine`.
+    fn fill_group(
+        &mut self,
+        work: &Work,
+        (at, first, workers): (usize, u32, &[Worker]),
+        extra: bool,
+        mine: usize,
+    ) -> Result<(), Short> {
+        let state = self.state;
+        let group = &work.spec.groups[at];
+        let min = group.min as usize;
+        let live = workers.iter().filter(|worker| worker.is_live()).count();
+        // What is missing to the minimum is placed before anything beyond it.
+        let (mut wanted, skip) = match extra {
+            false => (min.saturating_sub(live), 0),
+            true => (
+                workers.len().saturating_sub(live.max(min)),
+                min.saturating_sub(live),
+            ),
+        };
+        let missing = (first..).zip(workers).filter(|(_, w)| w.is_missing());
+        for (index, worker) in missing.skip(skip) {
+            if wanted == 0 {
+                break;
+            }
+            if worker.past.not_before > self.now {
+                if extra {
+                    self.wake_at(worker.past.not_before);
+                    continue;
+                }
+                return Err(Short::Until(worker.past.not_before));
+            }
+            let ask = work.asks[at];
+            let domains = Domains::of(state, work, &group.ask.limits, &self.placed);
+            match self.place(ask, &domains) {
+                Some(hold) => {
+                    wanted -= 1;
+                    self.decide(work, index, hold);
+                }
+                None if extra => break,
+                None => {
+                    if domains.is_free() && self.placed.len() == mine {
+                        self.dead.insert(ask, state.changes().grown());
                     }
-                    if !worker.is_missing() {
-                        continue;
-                    }
-                    if skip > 0 {
-                        skip -= 1;
-                        continue;
-                    }
-                    if worker.past.not_before > self.now {
-                        if extra {
-                            self.wake_at(worker.past.not_before);
-                            continue;
-                        }
-                        return Err(Short::Until(worker.past.not_before));
-                    }
-                    let ask = work.asks[at];
-                    let limits = &group.ask.limits;
-                    let domains = Domains::of(state, work, limits, &self.placed);
-                    match self.place(ask, &domains) {
-                        Some(hold) => {
-                            wanted -= 1;
-                            self.decide(work, index, hold);
-                        }
-                        None if extra => break,
-                        None => {
-                            if domains.is_free() && self.placed.len() == mine {
-                                self.dead.insert(ask, state.changes().grown());
-                            }
-                            return Err(Short::Minimum(domains.is_free()));
-                        }
-                    }
+                    return Err(Short::Minimum(at, domains.is_free()));
                 }
             }
         }
