@@ -4,14 +4,14 @@
 //! ways; they must agree with it.
 
 use crate::{
-    forms::{Form, Way, ways},
+    forms::{Form, Way},
     inventory::{NodeBooks, Use},
 };
 use cleave_model::{
     ask::{Ask, Gpus, Part},
     board::{BoardId, Catalogue, LayoutId, ProfileIx},
     lease::{Hold, Slice},
-    verdict::{Dimension, Reason},
+    verdict::Dimension,
 };
 
 /// The hold that an ask takes on a node as its books stand: first way first, lowest GPUs first,
@@ -58,20 +58,16 @@ pub struct Need<'a> {
     /// The ask.
     pub ask: &'a Ask,
     /// The ways to serve it.
-    pub ways: Vec<Way>,
-    boards: &'a Catalogue,
+    pub ways: &'a [Way],
+    /// The boards.
+    pub boards: &'a Catalogue,
     /// By board, for each way: the form, and how many of it an empty GPU takes.
     forms: Vec<Vec<Option<(Form, u8)>>>,
 }
 
 impl<'a> Need<'a> {
-    /// Prepares an ask.
-    ///
-    /// # Errors
-    /// As [`ways`].
-    pub fn of(ask: &'a Ask, boards: &'a Catalogue) -> Result<Self, Reason> {
-        let ways = ask.gpus.as_ref().map(|gpus| ways(gpus, boards));
-        let ways = ways.transpose()?.unwrap_or_default();
+    /// Prepares an ask with the ways to serve it.
+    pub fn of(ask: &'a Ask, ways: &'a [Way], boards: &'a Catalogue) -> Self {
         let form = |way: &Way, board: BoardId| {
             let at = way.on.binary_search_by_key(&board, |(id, _)| *id).ok()?;
             let form = way.on[at].1;
@@ -79,12 +75,12 @@ impl<'a> Need<'a> {
         };
         let on = |board| ways.iter().map(|way| form(way, board)).collect();
         let forms = boards.ids().map(on).collect();
-        Ok(Self {
+        Self {
             ask,
             ways,
             boards,
             forms,
-        })
+        }
     }
 
     /// Whether GPUs of this board serve it in some way.

@@ -2,7 +2,7 @@
 
 use cleave_model::{
     GPU,
-    ask::{Gpus, Isolation, Part},
+    ask::{Ask, Gpus, Isolation, Part},
     board::{Board, BoardId, Catalogue, Instance, ProfileIx},
     lease::{Share, Sharing, Slice},
     verdict::{Dimension, Reason},
@@ -142,12 +142,15 @@ pub struct Way {
     pub on: Vec<(BoardId, Form)>,
 }
 
-/// The ways to serve an ask, best first: models tier by tier, and in each the smallest form
+/// The ways to serve an ask, best first; none where it wants no GPU: models tier by tier, and in each the smallest form
 /// before larger ones and whole GPUs in place of parts last.
 ///
 /// # Errors
 /// No board in the catalogue can: the reason that says most.
-pub fn ways(gpus: &Gpus, boards: &Catalogue) -> Result<Vec<Way>, Reason> {
+pub fn ways(ask: &Ask, boards: &Catalogue) -> Result<Vec<Way>, Reason> {
+    let Some(gpus) = &ask.gpus else {
+        return Ok(Vec::new());
+    };
     let anything = [Vec::new()];
     let tiers = if gpus.models.is_empty() {
         &anything[..]

@@ -505,11 +505,11 @@ fn kept_apart(state: &State) {
 /// Whether something fits is told without making it, too.
 fn plain_search_agrees(state: &State) {
     let boards = state.boards();
-    for (_, ask, _) in state.asks() {
-        let Ok(need) = Need::of(ask, boards) else {
+    for (ix, ask, _) in state.asks() {
+        let Ok(ways) = state.ways(ix) else {
             continue;
         };
-        let ways = &need.ways;
+        let need = Need::of(ask, ways, boards);
         for (_, books) in state.nodes() {
             let now = fit::hold(books, ask, ways, boards);
             let told = need.fits(books, As::Now);

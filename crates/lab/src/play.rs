@@ -4,7 +4,7 @@ use cleave_control::Request;
 use cleave_device::gpu::Latencies;
 use cleave_engine::{
     State, fit,
-    forms::{Form, Way, ways},
+    forms::{Form, ways},
     inventory::NodeBooks,
     planner::{ByPrice, Planner, Question, Walk},
 };
@@ -285,13 +285,7 @@ fn hold(scenario: &Scenario, held: &Held, books: &NodeBooks, state: &State) -> O
     let (group, _) = work.group_of(held.worker.index)?;
     let ask = &group.ask;
     let boards = state.boards();
-    let ways = ask
-        .gpus
-        .as_ref()
-        .map(|gpus| ways(gpus, boards))
-        .transpose()
-        .ok()?;
-    let ways: Vec<Way> = ways.unwrap_or_default();
+    let ways = ways(ask, boards).ok()?;
     if held.spots.is_empty() {
         return fit::hold(books, ask, &ways, boards).ok();
     }

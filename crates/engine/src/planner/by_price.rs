@@ -4,7 +4,7 @@ use super::{Packing, pricing};
 use crate::{
     constraints::{Domains, admits},
     fit,
-    forms::{Form, Way, ways},
+    forms::{Form, Way},
     inventory::{NodeBooks, NodeIx, Use},
     pack::{Choice, KindIx, Mark, NodeView, Pack, Topology},
     price::Gpu,
@@ -300,10 +300,10 @@ impl Copy {
     }
 
     fn wanted(&mut self, state: &State, ask: AskIx) -> Wanted {
-        let ask = state.ask(ask);
+        let (ask, ways) = (state.ask(ask), state.ways(ask));
         let ways = match &ask.gpus {
             None => vec![Way { on: Vec::new() }],
-            Some(gpus) => ways(gpus, state.boards()).unwrap_or_default(),
+            Some(_) => ways.unwrap_or_default().to_vec(),
         };
         let kinds = ways.into_iter().map(|way| {
             let kind = self.pack.kind(&pricing::kind(state, ask, &way));

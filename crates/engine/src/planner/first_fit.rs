@@ -4,7 +4,6 @@ use super::Packing;
 use crate::{
     constraints::{Domains, admits},
     fit,
-    forms::ways,
     inventory::{NodeBooks, NodeIx},
     state::{AskIx, State},
 };
@@ -23,13 +22,11 @@ impl Packing for FirstFit {
     }
 
     fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
-        let ask = state.ask(ask);
-        let ways = ask.gpus.as_ref().map(|gpus| ways(gpus, state.boards()));
-        let ways = ways.transpose().ok()?.unwrap_or_default();
+        let (ask, ways) = (state.ask(ask), state.ways(ask).ok()?);
         let hold = self.copy.nodes().find_map(|(_, books)| {
             let open = books.is_open() && admits(&books.node, &ask.limits).is_ok();
             let open = open && domains.admit(books).is_ok();
-            open.then(|| fit::hold(books, ask, &ways, state.boards()).ok())?
+            open.then(|| fit::hold(books, ask, ways, state.boards()).ok())?
         })?;
         self.copy.take(state, &hold);
         Some(hold)

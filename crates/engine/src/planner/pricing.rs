@@ -172,26 +172,34 @@ pub(super) fn kind(state: &State, ask: &Ask, way: &Way) -> Kind {
 fn demands(state: &State, prices: &Prices) -> Vec<Demand> {
     let present = present(state);
     let mut weights: BTreeMap<Kind, u64> = BTreeMap::new();
-    let mut count = |ask: &Ask, weight: u64| {
+    let mut count = |ask: &Ask, ways: &[Way], weight: u64| {
         let way = match &ask.gpus {
             None => Some(Way { on: Vec::new() }),
-            Some(gpus) => ways(gpus, state.boards()).ok().and_then(|ways| {
-                let here = |mut way: Way| {
-                    way.on.retain(|(board, _)| present.contains(board));
-                    way
+            Some(_) => {
+                let here = |way: &Way| {
+                    let on = way.on.iter().copied();
+                    let on = on.filter(|(board, _)| present.contains(board));
+                    Way { on: on.collect() }
                 };
-                ways.into_iter().map(here).find(|way| !way.on.is_empty())
-            }),
+                ways.iter().map(here).find(|way| !way.on.is_empty())
+            }
         };
         if let Some(way) = way {
             *weights.entry(kind(state, ask, &way)).or_default() += weight;
         }
     };
     match state.prior().filter(|_| knows_mix(state)) {
-        Some(prior) => prior.iter().for_each(|(ask, weight)| count(ask, *weight)),
-        None => state
-            .asks()
-            .for_each(|(_, ask, arrived)| count(ask, arrived)),
+        Some(prior) => {
+            for (ask, weight) in prior.iter() {
+                let ways = ways(ask, state.boards()).unwrap_or_default();
+                count(ask, &ways, *weight);
+            }
+        }
+        None => {
+            for (ix, ask, arrived) in state.asks() {
+                count(ask, state.ways(ix).unwrap_or_default(), arrived);
+            }
+        }
     }
     let mut demands = prices.demands.clone();
     for demand in &mut demands {

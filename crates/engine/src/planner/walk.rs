@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     constraints::Domains,
+    fit::Need,
     inventory::{NodeBooks, NodeIx},
     state::{AskIx, ClassIx, State, Work, Worker, place_name},
 };
@@ -371,14 +372,15 @@ impl<'a, P: Packing> Round<'a, P> {
         let mut gangs = Vec::new();
         for (group, ix) in work.spec.groups.iter().zip(&work.asks) {
             let domains = Domains::of(state, work, &group.ask.limits, &self.placed);
-            let (ask, nodes) = (state.ask(*ix), &*self.nodes);
-            let mut case = match Case::new(state.boards(), nodes, books, ask, &domains) {
-                Ok(case) => case,
+            let ways = match state.ways(*ix) {
+                Ok(ways) => ways,
                 Err(reason) => {
-                    alone.push(reason);
+                    alone.push(reason.clone());
                     continue;
                 }
             };
+            let need = Need::of(state.ask(*ix), ways, state.boards());
+            let mut case = Case::new(self.nodes, books, need, &domains);
             alone.extend(case.reason());
             if group.min > 1 && !case.gang_fits_empty(group.min) {
                 gangs.push(Reason::Gang(group.name.clone()));

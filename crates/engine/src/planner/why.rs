@@ -78,7 +78,6 @@ pub struct Case<'a, 'd, F> {
     /// The books of a node.
     books: F,
     need: Need<'a>,
-    boards: &'a Catalogue,
     domains: &'d Domains<'a>,
     /// By set of taints: the one that is not tolerated.
     taints: Vec<Option<&'a Name>>,
@@ -88,26 +87,17 @@ pub struct Case<'a, 'd, F> {
 
 impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
     /// Opens the case of an ask.
-    ///
-    /// # Errors
-    /// The catalogue has no board for it.
-    pub fn new(
-        boards: &'a Catalogue,
-        nodes: &'a Nodes,
-        books: F,
-        ask: &'a Ask,
-        domains: &'d Domains<'a>,
-    ) -> Result<Self, Reason> {
+    pub fn new(nodes: &'a Nodes, books: F, need: Need<'a>, domains: &'d Domains<'a>) -> Self {
         let taints = nodes.taints.iter();
-        Ok(Self {
+        let (ask, boards) = (need.ask, need.boards);
+        Self {
             nodes,
             books,
-            need: Need::of(ask, boards)?,
-            boards,
+            need,
             domains,
             taints: taints.map(|set| untolerated(set, &ask.limits)).collect(),
             met: vec![None; boards.ids().count()],
-        })
+        }
     }
 
     /// The dominant reason: the filter that the last of the nodes fails, in the order in which
@@ -129,7 +119,7 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
                 Err(dimension) => worst = worst.max(dimension),
             }
         }
-        let in_total = enough_in_total(&open, ask, &self.need.ways, worst, self.boards);
+        let in_total = enough_in_total(&open, ask, self.need.ways, worst, self.need.boards);
         Some(if in_total {
             Reason::Scattered(worst)
         } else {
@@ -143,13 +133,14 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
         let mut fitting = 0;
         for books in self.open().0 {
             let mut empty = books.emptied();
-            while let Ok(hold) = fit::hold(&empty, self.need.ask, &self.need.ways, self.boards) {
+            while let Ok(hold) = fit::hold(&empty, self.need.ask, self.need.ways, self.need.boards)
+            {
                 fitting += 1;
                 if fitting >= min {
                     return true;
                 }
                 empty
-                    .take(&hold, self.boards)
+                    .take(&hold, self.need.boards)
                     .expect("found on these books");
             }
         }
@@ -180,7 +171,7 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
                 let met = &mut self.met[usize::from(board.0)];
                 let met = met.get_or_insert_with(|| match self.need.allows(board) {
                     true => Ok(self.need.gpus(board).unwrap_or(u32::MAX)),
-                    false => Err(no_form(self.boards.board(board), gpus)),
+                    false => Err(no_form(self.need.boards.board(board), gpus)),
                 });
                 met.clone()
             };

@@ -24,6 +24,7 @@ impl State {
             Event::Board(board) => {
                 // A board that breaks its rules was refused at the edge; here it changes nothing.
                 let _ = self.boards.insert(board.clone());
+                self.asks.find_ways(&self.boards);
                 self.changes.reshape();
             }
             Event::Node(node) => self.node_came(node, sink),
@@ -68,7 +69,7 @@ impl State {
             }
             Event::Verdict(change) => self.concluded(change),
             Event::Worker(id, past) => self.set_past(id, *past),
-            Event::Arrivals(counts) => self.asks.set_arrivals(counts),
+            Event::Arrivals(counts) => self.asks.set_arrivals(counts, &self.boards),
             Event::Ailing(name, since) => {
                 if let Some(old) = self.ailing.get_mut(name) {
                     *old = *since;
@@ -263,7 +264,7 @@ impl State {
         let asks: Vec<_> = spec
             .groups
             .iter()
-            .map(|group| self.asks.intern(&group.ask))
+            .map(|group| self.asks.intern(&group.ask, &self.boards))
             .collect();
         for (group, &ask) in spec.groups.iter().zip(&asks) {
             self.asks.arrived(ask, u64::from(group.workers));

@@ -18,7 +18,10 @@ pub use log::Changes;
 pub use meter::{NoSink, Sink};
 pub use work::{AskIx, ClassIx, Work, Worker};
 
-use crate::inventory::{NodeBooks, NodeIx};
+use crate::{
+    forms::Way,
+    inventory::{NodeBooks, NodeIx},
+};
 use cleave_model::{
     Millis, Name, WorkerId,
     action::{Action, ActionName, Life},
@@ -293,6 +296,14 @@ impl State {
     /// A distinct ask.
     pub fn ask(&self, ix: AskIx) -> &Arc<Ask> {
         self.asks.get(ix)
+    }
+
+    /// The ways to serve a distinct ask, best first; none where it wants no GPU.
+    ///
+    /// # Errors
+    /// Why no board can.
+    pub fn ways(&self, ix: AskIx) -> Result<&[Way], &Reason> {
+        self.asks.ways(ix)
     }
 
     /// Every distinct ask so far in the order of their contents, with how often it arrived.

@@ -1,12 +1,14 @@
 //! Workloads as the state keeps them, distinct asks, and classes of equal work.
 
 use super::Turn;
+use crate::forms::{Way, ways};
 use cleave_model::{
     Name, WorkerId,
     ask::Ask,
+    board::Catalogue,
     event::WorkerPast,
     lease::{Lease, Phase},
-    verdict::Verdict,
+    verdict::{Reason, Verdict},
     workload::{Class, Workload},
 };
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
@@ -151,45 +153,67 @@ impl Work {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asks {
     by_content: BTreeMap<Arc<Ask>, AskIx>,
-    all: Vec<(Arc<Ask>, u64)>,
+    all: Vec<Entry>,
     arrivals: u64,
 }
 
+#[derive(Clone, Debug)]
+struct Entry {
+    ask: Arc<Ask>,
+    arrived: u64,
+    ways: Result<Vec<Way>, Reason>,
+}
+
 impl Asks {
-    pub fn intern(&mut self, ask: &Ask) -> AskIx {
+    pub fn intern(&mut self, ask: &Ask, boards: &Catalogue) -> AskIx {
         if let Some(&ix) = self.by_content.get(ask) {
             return ix;
         }
         let ix = AskIx(self.all.len() as u32);
         let ask = Arc::new(ask.clone());
         self.by_content.insert(ask.clone(), ix);
-        self.all.push((ask, 0));
+        self.all.push(Entry {
+            ways: ways(&ask, boards),
+            ask,
+            arrived: 0,
+        });
         ix
     }
 
     pub fn arrived(&mut self, ix: AskIx, workers: u64) {
-        self.all[ix.0 as usize].1 += workers;
+        self.all[ix.0 as usize].arrived += workers;
         self.arrivals += workers;
     }
 
     /// Replaces all counts.
-    pub fn set_arrivals(&mut self, counts: &[(Ask, u64)]) {
-        self.all.iter_mut().for_each(|(_, count)| *count = 0);
+    pub fn set_arrivals(&mut self, counts: &[(Ask, u64)], boards: &Catalogue) {
+        self.all.iter_mut().for_each(|entry| entry.arrived = 0);
         self.arrivals = 0;
         for (ask, count) in counts {
-            let ix = self.intern(ask);
+            let ix = self.intern(ask, boards);
             self.arrived(ix, *count);
         }
     }
 
     pub fn get(&self, ix: AskIx) -> &Arc<Ask> {
-        &self.all[ix.0 as usize].0
+        &self.all[ix.0 as usize].ask
+    }
+
+    pub fn ways(&self, ix: AskIx) -> Result<&[Way], &Reason> {
+        self.all[ix.0 as usize].ways.as_deref()
+    }
+
+    /// The boards are others now.
+    pub fn find_ways(&mut self, boards: &Catalogue) {
+        for entry in &mut self.all {
+            entry.ways = ways(&entry.ask, boards);
+        }
     }
 
     pub fn sorted(&self) -> impl Iterator<Item = (AskIx, &Arc<Ask>, u64)> {
         self.by_content.values().map(|&ix| {
-            let (ask, count) = &self.all[ix.0 as usize];
-            (ix, ask, *count)
+            let entry = &self.all[ix.0 as usize];
+            (ix, &entry.ask, entry.arrived)
         })
     }
 
