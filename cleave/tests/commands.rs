@@ -66,8 +66,8 @@ fn every_line_ends_as_it_should() {
             stdout,
             stderr,
         } = cleave(line);
-        let text = if *code == 0 { &stdout } else { &stderr };
-        let text = String::from_utf8_lossy(text);
+        let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let text = text.concat();
         assert_eq!(status.code(), Some(*code), "{line}: {text}");
         assert!(text.contains(says), "{line}: no `{says}` in: {text}");
         assert!(!text.contains("panicked"), "{line}: {text}");
