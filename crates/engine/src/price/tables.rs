@@ -33,7 +33,7 @@ pub const LAMBDA: Lanes = {
 };
 
 /// Above this, more CPU on one node is worth nothing (keeps λ·cpu within 32 bits).
-const MAX_CPU_MILLI: u32 = 150_000;
+const MAX_CPU_MILLI: u32 = 2_000_000;
 
 /// Marks "no kind" and "no step" in traces.
 const NONE: i32 = -1;
@@ -455,7 +455,7 @@ impl<'a> Supply<'a> {
                 lane = at;
             }
         }
-        let cpu = cpu_milli as i32;
+        let cpu = cpu_milli.min(MAX_CPU_MILLI) as i32;
         let mut all = i64::from(count) << 16;
         let mut other = lane;
         if used[lane] > cpu {
@@ -494,7 +494,8 @@ impl<'a> Supply<'a> {
     pub fn add_bare(&mut self, cpu_milli: u32, count: u32) {
         let (_, kind) = self.tables.floor(cpu_milli);
         if kind != NONE {
-            self.plan_cpu_only(kind, (i64::from(cpu_milli) * i64::from(count)) << 16);
+            let cpu = cpu_milli.min(MAX_CPU_MILLI);
+            self.plan_cpu_only(kind, (i64::from(cpu) * i64::from(count)) << 16);
         }
     }
 

@@ -216,15 +216,20 @@ proptest! {
     fn refinement_is_a_bounded_function(
         weights in prop::collection::vec(0u64..50, kinds().len()),
         nodes in prop::collection::vec(
-            (prop::option::of(0u16..2), 0u32..96, 0usize..5, 1u32..40),
+            (
+                prop::option::of(0u16..2),
+                prop_oneof![0u32..96_000, Just(u32::MAX)],
+                0usize..5,
+                1u32..40,
+            ),
             0..6,
         ),
         cut in 0u32..40,
     ) {
         let demands: Vec<Demand> = kinds().into_iter().zip(weights)
             .map(|(kind, weight)| Demand { kind, weight }).collect();
-        let shapes: Vec<Shape> = nodes.into_iter().map(|(board, cores, free, count)| Shape {
-            board, cpu_milli: cores * 1000, count,
+        let shapes: Vec<Shape> = nodes.into_iter().map(|(board, cpu_milli, free, count)| Shape {
+            board, cpu_milli, count,
             gpus: vec![Gpu::Free; if board.is_some() { free } else { 0 }],
         }).collect();
         let steps = |from: &Prices, steps| {
