@@ -51,6 +51,7 @@ fn take(size: usize, times: usize) -> (f64, Row) {
         "placed": planned.placed, "weight_percent": hundredths(planned.weight),
         "apply_ms": hundredths(apply * 1e3), "plan_ms": hundredths(plan * 1e3),
         "refine_ms": hundredths(planned.refine.as_secs_f64() * 1e3),
+        "classes": planned.classes,
         "placements_per_s": (planned.placed as f64 / (apply + plan)).round(),
     });
     (

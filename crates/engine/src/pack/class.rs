@@ -1,6 +1,6 @@
 //! Classes: nodes that value can't tell apart.
 
-use super::moves::{StateIx, States};
+use super::moves::{StateIx, States, hash};
 use super::node::{Node, NodeIx};
 use crate::price::{BoardIx, Gpu, LANES, Lanes, Part, Shape, Tables};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,9 @@ pub type ClassIx = u32;
 /// What nodes of a class have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
+    /// Equal for equal keys however they came about, and different for others but by a chance
+    /// of 2^-64. First, so that keys are told apart at once.
+    pub mark: u64,
     pub board: Option<BoardIx>,
     pub cpu_milli: u32,
     /// States of the usable GPUs in the order of what they say.
@@ -30,8 +33,6 @@ pub struct Class {
     pub rest: Lanes,
     /// Value of a node.
     pub value: i32,
-    /// Equal for equal classes however they came about; the last tie-break but node order.
-    pub mark: u64,
 }
 
 /// What tells at a glance that a kind does not fit a class; kept apart from the rest of it, so
@@ -136,6 +137,7 @@ impl Classes {
         gpus.sort_unstable_by_key(|gpu| states.gpu(*gpu));
         let topology = (!flat).then(|| (node.topology, node.free_mask(states)));
         let key = Key {
+            mark: mark(node.board, topology, &gpus, states),
             board: node.board,
             cpu_milli: node.cpu_milli,
             gpus,
@@ -219,7 +221,6 @@ impl Classes {
 
 impl Class {
     fn new(key: Key, states: &States, tables: &Tables) -> Class {
-        let mark = mark(&key, states);
         let (free, rest, value) = (0, [0; LANES], 0);
         let mut class = Class {
             key,
@@ -227,7 +228,6 @@ impl Class {
             free,
             rest,
             value,
-            mark,
         };
         class.value(states, tables);
         class
@@ -254,30 +254,16 @@ impl Class {
     }
 }
 
-/// A number made of what the key says, not of the numbers that states happen to have; different
-/// keys have different ones but by a chance of 2^-64.
-fn mark(key: &Key, states: &States) -> u64 {
-    let gpu = |gpu: &StateIx| match states.gpu(*gpu) {
-        Gpu::Free => hash(&[0]),
-        Gpu::Shared {
-            units,
-            memory_mib,
-            by,
-        } => hash(&[1, by as u64, units.into(), memory_mib.into()]),
-        Gpu::Cut(layout) => hash(&[2, layout.into()]),
-    };
-    let board = key.board.map_or(u64::MAX, u64::from);
-    let (tree, mask) = key.topology.unwrap_or((0, 0));
+/// See [`Key::mark`]; made of what states say, not of the numbers that they happen to have.
+fn mark(
+    board: Option<BoardIx>,
+    topology: Option<(u16, u32)>,
+    gpus: &[StateIx],
+    states: &States,
+) -> u64 {
+    let board = board.map_or(u64::MAX, u64::from);
+    let (tree, mask) = topology.unwrap_or((0, 0));
     let start = hash(&[board, tree.into(), mask.into()]);
-    key.gpus.iter().map(gpu).fold(start, u64::wrapping_add)
-}
-
-/// Words in order, each folded in by the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
-fn hash(words: &[u64]) -> u64 {
-    words.iter().fold(0, |hash: u64, word| {
-        let mut z = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    })
+    let gpus = gpus.iter().map(|gpu| states.get(*gpu).mark);
+    gpus.fold(start, u64::wrapping_add)
 }

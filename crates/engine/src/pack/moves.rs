@@ -17,6 +17,8 @@ pub struct State {
     pub full: bool,
     /// See [`States::waste`].
     pub waste: i64,
+    /// A hash of the GPU's state.
+    pub mark: u64,
 }
 
 /// All states seen so far.
@@ -110,6 +112,7 @@ impl States {
                 _ => false,
             },
             waste: self.waste(board, gpu),
+            mark: mark(gpu),
         };
         self.known.insert((board, gpu), ix);
         self.states.push(state);
@@ -254,6 +257,28 @@ impl States {
             _ => Vec::new(),
         }
     }
+}
+
+fn mark(gpu: Gpu) -> u64 {
+    match gpu {
+        Gpu::Free => hash(&[0]),
+        Gpu::Shared {
+            units,
+            memory_mib,
+            by,
+        } => hash(&[1, by as u64, units.into(), memory_mib.into()]),
+        Gpu::Cut(layout) => hash(&[2, layout.into()]),
+    }
+}
+
+/// Words in order, each folded in by the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+pub fn hash(words: &[u64]) -> u64 {
+    words.iter().fold(0, |hash: u64, word| {
+        let mut z = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
 }
 
 /// The mix as it looks on one board. Slices are left out: shares can't use what they leave.

@@ -286,7 +286,7 @@ impl Scale<'_> {
             }
         };
         let loss = loss(class.value, after);
-        Some((loss, level, cpu_left, class.mark, ix))
+        Some((loss, level, cpu_left, class.key.mark, ix))
     }
 
     /// The rise of waste where a kind goes to a node of the class, in which it fits.

@@ -81,6 +81,11 @@ impl Question {
         }
     }
 
+    /// How many states of nodes pricing tells apart.
+    pub fn node_states(&self) -> usize {
+        self.shapes.len()
+    }
+
     /// Refined prices. Equal questions have equal answers on every platform.
     pub fn answer(&self) -> Prices {
         let rule = Rule::default();

@@ -57,8 +57,11 @@ pub struct Planned {
     pub apply: Duration,
     /// The first prices: a refinement from nothing.
     pub refine: Duration,
-    /// Planning from empty and folding the plan and all starts.
+    /// Planning from empty.
     pub plan: Duration,
+    /// States of nodes that the engine tells apart once all is placed, labels, taints and host
+    /// memory aside.
+    pub classes: usize,
 }
 
 impl Cluster {
@@ -158,13 +161,16 @@ impl Cluster {
             });
             slices.sum()
         };
+        let decided = places.len();
         let placed: u64 = places.iter().map(|hold| weight(hold)).sum();
+        fold(&mut state, 4, vec![Event::Decided(planned)]);
         Planned {
-            placed: places.len(),
+            placed: decided,
             weight: placed as f64 * 100.0 / (gpus as u64 * u64::from(GPU)) as f64,
             apply,
             refine,
             plan,
+            classes: Question::of(&state).node_states(),
         }
     }
 }
