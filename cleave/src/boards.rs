@@ -66,7 +66,7 @@ fn overview(boards: &Catalogue) -> String {
             } else {
                 "–".into()
             },
-            shorten(&board.aliases.join(", "), 30),
+            shorten(&board.aliases.join(", "), 20),
         ]);
     }
     table.render() + "\n`cleave boards NAME` shows profiles, starts and layouts.\n"
@@ -81,11 +81,14 @@ fn shorten(text: &str, most: usize) -> String {
 
 fn detail(board: &Board, layouts: &Layouts, all: bool) -> String {
     let mut out = format!("{}  {} MiB", screen::bold(&board.name), board.memory_mib);
+    if !board.aliases.is_empty() {
+        out += &format!("\nalso called {}", board.aliases.join(", "));
+    }
     if board.profiles.is_empty() {
         return out + "\nnot cut into instances: whole, or shares of it\n";
     }
     out += &format!(
-        ", {} memory units, {} compute slices\nMIG mode: {}\n\n",
+        "\n{} memory units, {} compute slices\nMIG mode: {}\n\n",
         board.units,
         board.compute,
         match board.mode_change {
@@ -131,19 +134,27 @@ fn detail(board: &Board, layouts: &Layouts, all: bool) -> String {
 
 /// A layout as its line of memory units: `|4g.40gb       |1g.10gb|…`.
 fn picture(board: &Board, layouts: &Layouts, id: cleave_model::board::LayoutId) -> String {
-    const UNIT: usize = 8;
+    const UNIT: usize = 9;
     let mut line = String::new();
     let mut at = 0;
     for instance in layouts.instances(id) {
         let profile = board.at(instance.profile);
         let gap = usize::from(instance.start.saturating_sub(at)) * UNIT;
         line += &"·".repeat(gap);
-        let room = usize::from(profile.size) * UNIT;
-        line += &format!("|{:<width$.width$}", profile.name, width = room - 1);
+        let room = usize::from(profile.size) * UNIT - 1;
+        let name = match profile.name.split_once('.') {
+            // Without its memory, so that the suffix is seen.
+            Some((slices, rest)) if profile.name.len() > room => {
+                let suffix = rest.find('+').map_or("", |at| &rest[at..]);
+                format!("{slices}{suffix}")
+            }
+            _ => profile.name.clone(),
+        };
+        line += &format!("|{name:<room$.room$}");
         at = instance.start + profile.size;
     }
     line += &"·".repeat(usize::from(board.units.saturating_sub(at)) * UNIT);
-    line.trim_end().to_string() + "|\n"
+    line + "|\n"
 }
 
 fn as_json(board: &Board, layouts: &Layouts) -> Value {

@@ -77,7 +77,7 @@ fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 
 fn check(file: &Path) -> Verdict {
     let name = file.display().to_string();
-    let text = match std::fs::read_to_string(file) {
+    let text = match crate::scenario_text(file) {
         Ok(text) => text,
         Err(error) => return Verdict::Bad(format!("{name}: {error}")),
     };

@@ -8,11 +8,14 @@ mod simulate;
 mod table;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use std::process::ExitCode;
+use std::{fs::File, io::Read, path::Path, process::ExitCode};
+
+/// Bytes of a scenario file that are read at most.
+const MAX_SCENARIO: u64 = 64 << 20;
 
 /// Cleave pools GPUs, cuts them into slices by demand and joins them again.
 #[derive(Parser)]
-#[command(name = "cleave", version, about, max_term_width = 100)]
+#[command(name = "cleave", version, about, max_term_width = 80)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -33,6 +36,21 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// A scenario file as text, if it is not larger than anybody writes.
+fn scenario_text(file: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let mut limited = File::open(file)?.take(MAX_SCENARIO + 1);
+    limited.read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_SCENARIO {
+        let message = format!(
+            "larger than {} MiB: write it with ranges",
+            MAX_SCENARIO >> 20
+        );
+        return Err(std::io::Error::other(message));
+    }
+    Ok(text)
 }
 
 fn main() -> ExitCode {

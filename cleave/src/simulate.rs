@@ -22,13 +22,13 @@ pub struct Args {
     #[arg(long, default_value = "learned")]
     mix: String,
     /// openb: the node list (CSV, may be compressed)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "file")]
     nodes: Option<PathBuf>,
     /// openb: the pod list (CSV, may be compressed)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "file")]
     pods: Option<PathBuf>,
     /// openb: a given order of arrivals, one pod number a line
-    #[arg(long)]
+    #[arg(long, conflicts_with = "file")]
     order: Option<PathBuf>,
     /// Seed of the shuffle where no order is given, and of the random policy
     #[arg(long, default_value_t = 42)]
@@ -37,13 +37,13 @@ pub struct Args {
     #[arg(long, default_value_t = 1.3)]
     until: f64,
     /// csv: the job list (CSV, may be compressed)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "file")]
     jobs: Option<PathBuf>,
     /// csv: which column means what, such as `id=job_id,submit=time:ms,gpus=n,duration=run:ms`
-    #[arg(long)]
+    #[arg(long, conflicts_with = "file")]
     columns: Option<String>,
     /// csv: the cluster, as nodes x GPUs, and perhaps a board: `8x8`, `8x8:H100-80GB-SXM`
-    #[arg(long)]
+    #[arg(long, conflicts_with = "file")]
     cluster: Option<String>,
     /// Also write the results as JSON (`-` for standard output instead of tables)
     #[arg(long)]

@@ -45,6 +45,11 @@ const LINES: &[(&str, i32, &str)] = &[
         "campus-pods.csv: no column sn",
     ),
     ("simulate --format csv --jobs PODS", 2, "--cluster"),
+    (
+        "simulate scenarios/basics/gang.yaml --nodes NODES",
+        2,
+        "cannot be used with",
+    ),
     ("completions bash", 0, "cleave"),
 ];
 

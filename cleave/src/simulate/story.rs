@@ -20,7 +20,7 @@ pub fn run(args: &Args, file: &Path) -> anyhow::Result<ExitCode> {
         bail!("scenarios are decided by cleave; --policy compares on recorded traces");
     }
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(|| format!("{name}: not read"))?;
+    let text = crate::scenario_text(file).with_context(|| format!("{name}: not read"))?;
     let scenario = match cleave_scenario::parse(&text) {
         Ok(scenario) => scenario,
         Err(problems) => {

@@ -51,7 +51,8 @@ pub fn domain<'a>(node: &'a Node, level: &Name) -> Option<&'a Name> {
 /// Domains to be in and to keep out of, for one worker at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Domains<'a> {
-    within: Vec<(&'a Name, BTreeSet<&'a Name>)>,
+    /// In one of these domains; in any, as long as in one, where it says nothing.
+    within: Vec<(&'a Name, Option<BTreeSet<&'a Name>>)>,
     outside: Vec<(&'a Name, BTreeSet<&'a Name>)>,
 }
 
@@ -84,9 +85,13 @@ impl<'a> Domains<'a> {
         for Affinity { kind, level, with } in &limits.affinity {
             let found = taken(with, level);
             match kind {
-                // The first of a group that wants to be near itself may go anywhere.
-                AffinityKind::Near if found.is_empty() && with.contains(work.name()) => {}
-                AffinityKind::Near => domains.within.push((level, found)),
+                // The first of a group that wants to be near itself may go to any domain.
+                AffinityKind::Near if found.is_empty() && with.contains(work.name()) => {
+                    domains
+                        .within
+                        .extend((*level != *HOST).then_some((level, None)));
+                }
+                AffinityKind::Near => domains.within.push((level, Some(found))),
                 AffinityKind::Apart => domains.outside.push((level, found)),
             }
         }
@@ -114,14 +119,17 @@ impl<'a> Domains<'a> {
     /// # Errors
     /// The level at which it will not.
     pub fn admit(&self, books: &NodeBooks) -> Result<(), Reason> {
-        let inside = |level: &Name, set: &BTreeSet<&Name>| {
-            domain(&books.node, level).is_some_and(|domain| set.contains(domain))
-        };
-        let broken = self
-            .within
-            .iter()
-            .find(|(level, set)| !inside(level, set))
-            .or_else(|| self.outside.iter().find(|(level, set)| inside(level, set)));
-        broken.map_or(Ok(()), |(level, _)| Err(Reason::Affinity((*level).clone())))
+        let here = |level: &Name| domain(&books.node, level);
+        let mut within = self.within.iter();
+        let left = within.find(|(level, set)| {
+            !here(level).is_some_and(|here| set.as_ref().is_none_or(|set| set.contains(here)))
+        });
+        let mut outside = self.outside.iter();
+        let met = outside.find(|(level, set)| here(level).is_some_and(|here| set.contains(here)));
+        let level = left.map(|(level, _)| level);
+        match level.or(met.map(|(level, _)| level)) {
+            Some(level) => Err(Reason::Affinity((*level).clone())),
+            None => Ok(()),
+        }
     }
 }

@@ -142,8 +142,8 @@ pub struct Way {
     pub on: Vec<(BoardId, Form)>,
 }
 
-/// The ways to serve an ask, best first; none where it wants no GPU: models tier by tier, and in each the smallest form
-/// before larger ones and whole GPUs in place of parts last.
+/// The ways to serve an ask, best first; none where it wants no GPU. Models go tier by tier, and
+/// in each the smallest form before larger ones and whole GPUs in place of parts last.
 ///
 /// # Errors
 /// No board in the catalogue can: the reason that says most.

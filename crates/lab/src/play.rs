@@ -18,7 +18,7 @@ use cleave_model::{
     verdict::Verdict,
 };
 use cleave_scenario::{
-    Check, Difference, Expect, Happening, Held, Scenario, Snapshot, Standing, When, judge,
+    Check, Difference, Duration, Expect, Happening, Held, Scenario, Snapshot, Standing, When, judge,
 };
 use cleave_sim::{Model, Outcome, Settings, Violation, World};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,8 +67,8 @@ impl From<Violation> for PlayError {
 type Planned = Walk<ByPrice>;
 type Scene = World<Planned, fn(&State) -> Prices>;
 
-/// Nothing is waited for longer than this after the start (ten years).
-const LONGEST_MS: Millis = 10 * 365 * 24 * 3_600_000;
+/// Nothing is waited for longer than this after the last thing that the file says.
+const LONGEST_MS: Millis = 2 * Duration::MAX.0;
 
 /// Plays `scenario` to its end.
 ///
@@ -117,9 +117,9 @@ pub fn play(scenario: &Scenario) -> Result<Played, PlayError> {
         }
     }
     let mut until = now.max(script_end(scenario));
-    let mut step = 60_000;
+    let (mut step, latest) = (60_000, until + LONGEST_MS);
     scene.run([], until)?;
-    while until < LONGEST_MS
+    while until < latest
         && scene
             .control()
             .is_none_or(|control| has_more_to_come(control.state()))
@@ -386,15 +386,23 @@ fn snapshot(scenario: &Scenario, scene: &Scene) -> Snapshot {
         .filter(|work| work.submitted <= scene.now());
     let standing = |name: &Name| {
         let verdict = state.verdict(name.as_str());
-        let here = state.workload(name.as_str()).is_some();
+        let work = state.workload(name.as_str());
+        let finished = work.is_none() && outcome.finished.contains(name);
         Standing {
             verdict: verdict.filter(|verdict| *verdict != Verdict::Placed),
-            finished: !here && outcome.finished.contains(name),
+            finished,
+            cancelled: !finished && work.is_none_or(|work| work.cancelled),
             evicted: outcome.evicted.get(name).copied().unwrap_or(0),
             moved: 0,
         }
     };
+    let withheld = state.nodes().flat_map(|(_, books)| {
+        let gpus = (0u8..).zip(&books.gpus);
+        let shut = gpus.filter(|(_, gpu)| gpu.sick || !books.is_open());
+        shut.map(|(ix, _)| (books.name().clone(), ix))
+    });
     Snapshot {
+        withheld: withheld.collect(),
         leases: state.leases().cloned().collect(),
         standings: known
             .map(|work| (work.name.clone(), standing(&work.name)))

@@ -1,7 +1,7 @@
 //! The cluster trace that ships with the project: made up, in openb's format, by declared
 //! parameters.
 //!
-//! A campus cluster of some thousand GPUs of five boards. Work is what such clusters report:
+//! A campus cluster of some thousand GPUs of six boards. Work is what such clusters report:
 //! mostly single GPUs and parts of them, few large gangs, some that name a model, CPU asks in
 //! proportion to the part of a GPU with a heavy tail, so that cores run short on some nodes.
 

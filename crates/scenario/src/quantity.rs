@@ -105,6 +105,11 @@ fn bad(text: &str, what: &str) -> String {
     format!("`{}` is not {what}", shown.escape_debug())
 }
 
+impl Duration {
+    /// Ten years: nothing that a file says takes longer.
+    pub const MAX: Self = Self(10 * 365 * 24 * 3_600_000);
+}
+
 impl FromStr for Duration {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -135,6 +140,8 @@ impl FromStr for Duration {
         }
         if last == u64::MAX {
             Err(fail())
+        } else if sum > Self::MAX.0 {
+            Err(format!("`{text}` is too long: {} at most", Self::MAX))
         } else {
             Ok(Self(sum))
         }
@@ -386,7 +393,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_printed_reads_back(n: u64, small in 0..1u64 << 40, per_gpu: bool) {
-            same(Duration(n));
+            same(Duration(n % (Duration::MAX.0 + 1)));
             same(Memory(n % 1_000_000_000_000_000_000));
             same(Memory(small << 20));
             same(Cpu(n % 1_000_000_000_000_000_000));

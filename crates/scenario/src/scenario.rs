@@ -162,7 +162,7 @@ pub enum Check {
 pub enum Set {
     /// Every group has its minimum placed.
     Running,
-    /// Not running, not finished.
+    /// Not running, not finished, not cancelled.
     Pending,
     /// A worker was told to leave, to end or to wait.
     Evicted,

@@ -2,7 +2,8 @@
 //!
 //! The `sh` blocks of each page run in order, as one shell session, in a copy of the project's
 //! files: what git ignores is not there, and nothing a page writes lands in the checkout.
-//! Blocks with another language (`console`) are shown, not run. The copy keeps the files'
+//! `yaml` blocks that are scenarios are checked. Blocks with another language (`console`) are
+//! shown, not run. The copy keeps the files'
 //! times and links the checkout's target directory, so that nothing is built twice.
 
 use std::env;
@@ -40,11 +41,20 @@ fn is_followed(path: &str) -> bool {
 fn script(page: &str, text: &str) -> Result<Option<String>> {
     let blocks = markdown::blocks(text)
         .map_err(|line| anyhow::anyhow!("{page}:{line}: nothing closes this fence"))?;
-    let script: String = blocks
-        .iter()
-        .filter(|block| block.language == "sh" && block.heading != TESTS)
-        .map(|block| format!("echo '--- {page}:{}'\n{}", block.line, block.text))
-        .collect();
+    let part = |block: &markdown::Block| {
+        let (line, text) = (block.line, &block.text);
+        let is_scenario = block.language == "yaml" && text.starts_with("cleave:");
+        let part = if block.language == "sh" && block.heading != TESTS {
+            text.clone()
+        } else if is_scenario {
+            let check = "cargo run --release -q -p cleave -- check";
+            format!("cat > line-{line}.yaml <<'END'\n{text}END\n{check} line-{line}.yaml\n")
+        } else {
+            return None;
+        };
+        Some(format!("echo '--- {page}:{line}'\n{part}"))
+    };
+    let script: String = blocks.iter().filter_map(part).collect();
     Ok((!script.is_empty()).then_some(script))
 }
 
@@ -91,6 +101,9 @@ mod tests {
         let script = script("README.md", page).unwrap();
         assert_eq!(script.as_deref(), Some("echo '--- README.md:3'\na\n"));
         assert_eq!(super::script("README.md", "text\n").unwrap(), None);
+        let yaml = "```yaml\ncleave: 1\n```\n```yaml\na: b\n```\n";
+        let script = super::script("README.md", yaml).unwrap().unwrap();
+        assert!(script.contains("check line-2.yaml") && !script.contains("a: b"));
         assert!(super::script("README.md", "```sh\nopen\n").is_err());
     }
 

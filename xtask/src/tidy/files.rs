@@ -11,6 +11,18 @@ const LONG: &[(&str, &str)] = &[];
 /// Packages whose sources may say `unsafe`: they speak C to the driver's library.
 pub const UNSAFE: &[&str] = &["crates/node/", "crates/nvml-sim/"];
 
+/// What a merge or an editor leaves behind.
+pub fn no_leftovers(tree: &Tree) -> Vec<Finding> {
+    let left = |path: &&String| {
+        let ends = [".orig", ".rej", ".bak", "~", ".snap.new"];
+        ends.iter().any(|end| path.ends_with(end))
+    };
+    let paths = tree.paths.iter().filter(left);
+    paths
+        .map(|path| Finding::file(path, "a leftover; delete it"))
+        .collect()
+}
+
 /// Every Rust file begins with what it is about.
 pub fn module_docs(tree: &Tree) -> Vec<Finding> {
     let silent = tree.rust().filter(|file| !file.text.starts_with("//!"));

@@ -20,6 +20,7 @@ type Check = (&'static str, fn(&Tree) -> Vec<Finding>);
 
 const CHECKS: &[Check] = &[
     ("lines", lines::check),
+    ("leftovers", files::no_leftovers),
     ("module docs", files::module_docs),
     ("file length", files::length),
     ("unsafe", files::no_unsafe),

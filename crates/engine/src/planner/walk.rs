@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     constraints::Domains,
-    fit::Need,
+    fit::{As, Need},
     inventory::{NodeBooks, NodeIx},
     state::{AskIx, ClassIx, State, Work, Worker, place_name},
 };
@@ -369,8 +369,10 @@ impl<'a, P: Packing> Round<'a, P> {
             touched.unwrap_or_else(|| state.node(ix).expect("rows are of known nodes"))
         };
         let mut alone: Vec<Reason> = Vec::new();
-        let mut gangs = Vec::new();
-        for (group, ix) in work.spec.groups.iter().zip(&work.asks) {
+        // Groups whose minimum empty nodes would not hold, and those that have no room now.
+        let (mut never, mut now) = (Vec::new(), Vec::new());
+        for (at, _, workers) in work.groups() {
+            let (group, ix) = (&work.spec.groups[at], &work.asks[at]);
             let domains = Domains::of(state, work, &group.ask.limits, &self.placed);
             let ways = match state.ways(*ix) {
                 Ok(ways) => ways,
@@ -382,15 +384,23 @@ impl<'a, P: Packing> Round<'a, P> {
             let need = Need::of(state.ask(*ix), ways, state.boards());
             let mut case = Case::new(self.nodes, books, need, &domains);
             alone.extend(case.reason());
-            if group.min > 1 && !case.gang_fits_empty(group.min) {
-                gangs.push(Reason::Gang(group.name.clone()));
+            if group.min == 1 {
+                continue;
+            }
+            if !case.fit_together(group.min, As::Empty) {
+                never.push(Reason::Gang(group.name.clone()));
+            }
+            let live = workers.iter().filter(|worker| worker.is_live()).count() as u32;
+            if !case.fit_together(group.min.saturating_sub(live), As::Now) {
+                now.push(Reason::Gang(group.name.clone()));
             }
         }
         let worst = alone.into_iter().min();
-        let never = worst.clone().filter(|reason| *reason < Reason::NodesClosed);
-        let known = never.or_else(|| gangs.into_iter().next()).or(worst);
-        // Each group has room for one, and empty nodes would hold all: the workers were tried one
-        // after the other, so that another order might have fitted them is not excluded.
+        let filter = worst.clone().filter(|reason| *reason < Reason::NodesClosed);
+        let first = |gangs: Vec<Reason>| gangs.into_iter().next();
+        let known = filter.or(first(never)).or(worst).or(first(now));
+        // There is room for each group by itself: the groups were tried one after the other, so
+        // that another choice for the first might have left room for the last is not excluded.
         let group = || work.spec.groups[0].name.clone();
         known.map_or_else(|| Verdict::BudgetEnded(Reason::Gang(group())), Verdict::Not)
     }

@@ -127,24 +127,26 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
         })
     }
 
-    /// Whether as many workers of a group as must run at once fit on the nodes that would take
-    /// them if they were empty.
-    pub fn gang_fits_empty(&mut self, min: u32) -> bool {
+    /// Whether so many workers fit at once on the nodes that take such work: as things are, or
+    /// if the nodes were empty.
+    pub fn fit_together(&mut self, workers: u32, seen: As) -> bool {
         let mut fitting = 0;
+        let Need {
+            ask, ways, boards, ..
+        } = self.need;
         for books in self.open().0 {
-            let mut empty = books.emptied();
-            while let Ok(hold) = fit::hold(&empty, self.need.ask, self.need.ways, self.need.boards)
+            let mut left = match seen {
+                As::Now => books.clone(),
+                _ => books.emptied(),
+            };
+            while fitting < workers
+                && let Ok(hold) = fit::hold(&left, ask, ways, boards)
             {
                 fitting += 1;
-                if fitting >= min {
-                    return true;
-                }
-                empty
-                    .take(&hold, self.need.boards)
-                    .expect("found on these books");
+                left.take(&hold, boards).expect("found on these books");
             }
         }
-        false
+        fitting >= workers
     }
 
     /// The nodes that may take such work at all, and could if they were empty; and how far the

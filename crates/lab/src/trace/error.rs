@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum TraceError {
     /// The file could not be opened or read.
-    #[error("{file}: {source}")]
+    #[error("{file}: not read")]
     Read {
         /// As given by the caller.
         file: String,

@@ -404,7 +404,7 @@ pub(crate) struct Event {
     /// A cordoned node takes work again.
     #[serde(default)]
     pub uncordon: Key<Many<String>>,
-    /// A GPU such as `n0/3` can't be used any more.
+    /// A GPU such as `n0/3` takes no new work any more; what is on it stays until it ends.
     #[serde(default)]
     pub gpu_down: Key<Many<String>>,
     /// A GPU can be used again.

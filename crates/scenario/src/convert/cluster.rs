@@ -255,6 +255,7 @@ impl Converter {
                 made.insert(name, queue);
             }
             over_limit(self, keys);
+            self.not_yet(keys);
         }
         for (name, parent) in parents {
             let found = self.refer_one("queue", &parent, &known);
@@ -319,6 +320,27 @@ impl Converter {
             levels.push(host);
         }
         levels
+    }
+}
+
+impl Converter {
+    /// What is decided by nothing yet is refused, so that nobody relies on it.
+    fn not_yet(&mut self, keys: &cluster::Queue) {
+        let places = |amounts: &cluster::Amounts| {
+            let gpu = amounts.gpu.at().map(|at| at.place);
+            let cpu = amounts.cpu.at().map(|at| at.place);
+            gpu.or(cpu).or(amounts.memory.at().map(|at| at.place))
+        };
+        let weight = keys.weight.at().map(|at| at.place);
+        for (key, place) in [
+            ("quota", places(&keys.quota)),
+            ("limit", places(&keys.limit)),
+            ("weight", weight),
+        ] {
+            if let Some(place) = place {
+                self.fail(place, format!("`{key}` is not supported yet: leave it out"));
+            }
+        }
     }
 }
 

@@ -12,6 +12,9 @@ use crate::scenario::{Check, Demand, Expect, Holding, Set, Whereabouts};
 use cleave_model::{Name, board::ProfileName};
 use std::collections::BTreeMap;
 
+/// More plans than this, over the same state, tell nothing more.
+const MAX_PLANS: u32 = 1_000;
+
 impl Converter {
     /// All expectations by time, each list in the order of the file.
     pub(super) fn expects(&mut self, expects: &[ast::Expect], topology: &[Name]) -> Vec<Expect> {
@@ -96,11 +99,13 @@ impl Converter {
             }
             checks.push((at.place, Check::Minimal));
         }
-        checks.extend(
-            keys.stable
-                .at()
-                .map(|at| (at.place, Check::Stable(at.value))),
-        );
+        if let Some(at) = keys.stable.at() {
+            if at.value > MAX_PLANS {
+                let message = format!("so many plans take long: {MAX_PLANS} at most");
+                self.fail(at.place, message);
+            }
+            checks.push((at.place, Check::Stable(at.value)));
+        }
         let place = checks.iter().map(|(place, _)| *place).min();
         let place = keys.at.at().map(|at| at.place).or(place);
         checks.sort_by_key(|(place, _)| *place);

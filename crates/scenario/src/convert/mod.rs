@@ -8,7 +8,7 @@ mod expects;
 mod held;
 mod work;
 
-use crate::ast::{File, Latency as LatencyKeys, Policy as PolicyKeys};
+use crate::ast::{File, Latency as LatencyKeys, Policy as PolicyKeys, cluster::Gpus};
 use crate::place::{At, Key, Place, Problem, Problems};
 use crate::quantity::Duration;
 use crate::range::{MAX_THINGS, Names};
@@ -23,6 +23,8 @@ pub(crate) type Known = BTreeMap<Name, Place>;
 
 /// Most problems that are listed; a file with more has one cause.
 const MAX_PROBLEMS: usize = 50;
+/// The longest that one step of a simulation may take: a day.
+const LONGEST_STEP: Duration = Duration(24 * 3_600_000);
 
 /// What is known so far, and what is wrong so far.
 pub(crate) struct Converter {
@@ -77,6 +79,7 @@ pub(crate) fn convert(file: &File) -> Result<Scenario, Problems> {
     let prior = c.prior(file);
     let events = c.events(&file.events);
     let topology = c.topology(file);
+    let latency = file.latency.as_ref().map(|keys| c.latency(keys));
     let expects = c.expects(&file.expect, &topology);
 
     let mut workloads: Vec<_> = std::mem::take(&mut c.workloads).into_values().collect();
@@ -92,7 +95,7 @@ pub(crate) fn convert(file: &File) -> Result<Scenario, Problems> {
             topology,
             catalogue: c.catalogue,
             boards,
-            latency: file.latency.as_ref().map(latency),
+            latency,
             nodes,
             queues,
             workloads,
@@ -127,19 +130,25 @@ fn policy(keys: &PolicyKeys) -> Policy {
     }
 }
 
-fn latency(keys: &LatencyKeys) -> Latency {
-    let ms = |key: &Key<Duration>, default: u64| key.or(Duration(default)).0;
-    Latency {
-        cut_ms: ms(&keys.cut, 1_500),
-        join_ms: ms(&keys.join, 1_000),
-        mode_ms: ms(&keys.mode, 3_000),
-        reset_ms: ms(&keys.reset, 60_000),
-        start_ms: ms(&keys.start, 0),
-        exit_ms: ms(&keys.exit, 0),
-    }
-}
-
 impl Converter {
+    fn latency(&mut self, keys: &LatencyKeys) -> Latency {
+        let mut ms = |key: &Key<Duration>, default: u64| {
+            if let Some(at) = key.at().filter(|at| at.value > LONGEST_STEP) {
+                let message = format!("one step takes no longer than {LONGEST_STEP}");
+                self.fail(at.place, message);
+            }
+            key.or(Duration(default)).0
+        };
+        Latency {
+            cut_ms: ms(&keys.cut, 1_500),
+            join_ms: ms(&keys.join, 1_000),
+            mode_ms: ms(&keys.mode, 3_000),
+            reset_ms: ms(&keys.reset, 60_000),
+            start_ms: ms(&keys.start, 0),
+            exit_ms: ms(&keys.exit, 0),
+        }
+    }
+
     pub(crate) fn fail(&mut self, place: Place, message: impl Into<String>) {
         if self.problems.len() < 10 * MAX_PROBLEMS {
             self.problems.push(Problem::new(place, message));
@@ -158,16 +167,17 @@ impl Converter {
         let nodes = events
             .clone()
             .filter_map(|e| e.add_node.get())
-            .map(|keys| &keys.name);
-        let workloads = events.filter_map(|e| e.submit.get()).map(|keys| &keys.name);
-        let names = file.nodes.iter().map(|keys| &keys.name).chain(nodes);
-        let names = names.chain(file.queues.iter().map(|keys| &keys.name));
-        let names = names
-            .chain(file.workloads.iter().map(|keys| &keys.name))
-            .chain(workloads);
-        for at in names {
+            .map(|keys| (&keys.name, gpus(keys)));
+        let workloads = events
+            .filter_map(|e| e.submit.get())
+            .map(|keys| (&keys.name, 0));
+        let all = file.nodes.iter().map(|keys| (&keys.name, gpus(keys)));
+        let all = all.chain(nodes).chain(workloads);
+        let all = all.chain(file.queues.iter().map(|keys| (&keys.name, 0)));
+        let all = all.chain(file.workloads.iter().map(|keys| (&keys.name, 0)));
+        for (at, each) in all {
             if let Ok(names) = Names::read(&at.value)
-                && !self.spend(at.place, names.count())
+                && !self.spend(at.place, names.count().saturating_mul(1 + each))
             {
                 return;
             }
@@ -321,4 +331,13 @@ pub(crate) fn units(amount: &quantity::GpuAmount) -> Option<u32> {
     u32::try_from(amount.0)
         .ok()
         .filter(|u| (1..=cleave_model::GPU).contains(u))
+}
+
+/// GPUs of each node that the keys stand for.
+fn gpus(keys: &crate::ast::cluster::Node) -> u64 {
+    match keys.gpus.get() {
+        Some(Gpus::Count(count)) => (*count).into(),
+        Some(Gpus::Each(each)) => each.len() as u64,
+        None => 0,
+    }
 }

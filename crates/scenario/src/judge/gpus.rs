@@ -71,25 +71,25 @@ impl View<'_> {
         };
         let held = self.held(node, gpu);
         let instances: Option<Vec<Instance>> = held.iter().map(|s| s.instance).collect();
-        let batch: Option<Vec<_>> = profiles
-            .iter()
-            .map(|p| board.profile(p).ok().map(|ix| (ix, 1)))
-            .collect();
+        let batch: Option<Vec<_>> = profiles.iter().map(|p| board.profile(p).ok()).collect();
         let layout = instances.and_then(|instances| layouts.find(&instances));
         let fits = layout.zip(batch).is_some_and(|(layout, batch)| {
-            let joined = batch
-                .iter()
-                .try_fold(BTreeMap::new(), |mut sum, (ix, n): &(_, u8)| {
-                    *sum.entry(*ix).or_insert(0u8) += *n;
-                    Some(sum)
-                });
-            let joined: Vec<_> = joined.unwrap_or_default().into_iter().collect();
+            let mut joined: BTreeMap<_, u8> = BTreeMap::new();
+            for ix in batch {
+                let count = joined.entry(ix).or_insert(0);
+                // No board has so many.
+                *count = count.saturating_add(1);
+            }
+            let joined: Vec<_> = joined.into_iter().collect();
             layouts.joint(layout, &joined).is_some()
         });
+        let expected = format!("room on {node}/{gpu} for {}", or_nothing(profiles));
+        if self.snapshot.withheld.contains(&(node.clone(), gpu)) {
+            return wrong(expected, "a GPU that takes nothing now".into(), Vec::new());
+        }
         if fits {
             return Ok(());
         }
-        let expected = format!("room on {node}/{gpu} for {}", profiles.join(" and "));
         let got: Vec<_> = held.iter().map(|slice| shown(slice, &board)).collect();
         wrong(
             expected,

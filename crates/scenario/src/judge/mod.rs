@@ -13,7 +13,10 @@ use cleave_model::{
     verdict::Verdict,
     workload::Workload,
 };
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 /// What is at one time, with what happened to each workload until then.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +25,8 @@ pub struct Snapshot {
     pub leases: Vec<Lease>,
     /// Every workload submitted so far.
     pub standings: BTreeMap<Name, Standing>,
+    /// GPUs that take no new work: sick, or on a node that is not ready.
+    pub withheld: BTreeSet<(Name, u8)>,
     /// What of the plans so far could be given back without breaking them; asked for by
     /// [`Check::Minimal`].
     pub spare: Option<Vec<String>>,
@@ -36,6 +41,8 @@ pub struct Standing {
     pub verdict: Option<Verdict>,
     /// It ended by itself.
     pub finished: bool,
+    /// It was cancelled.
+    pub cancelled: bool,
     /// How many of its workers were told to leave so far, other than by a move.
     pub evicted: u64,
     /// How many of its workers were moved so far.
@@ -215,7 +222,10 @@ impl View<'_> {
         let standing = self.standing(name);
         match set {
             Set::Running => self.workloads.get(name).is_some_and(|w| self.runs(w)),
-            Set::Pending => standing.is_some_and(|s| !s.finished) && !self.is(Set::Running, name),
+            Set::Pending => {
+                let wanted = standing.is_some_and(|s| !s.finished && !s.cancelled);
+                wanted && !self.is(Set::Running, name)
+            }
             Set::Evicted => standing.is_some_and(|s| s.evicted > 0),
             Set::Moved => standing.is_some_and(|s| s.moved > 0),
             Set::Finished => standing.is_some_and(|s| s.finished),
@@ -299,6 +309,7 @@ impl View<'_> {
             let got = match self.standing(name) {
                 None => "not submitted yet".into(),
                 Some(s) if s.finished => "finished".into(),
+                Some(s) if s.cancelled => "cancelled".into(),
                 Some(_) => format!("running on {}", self.nodes_of(name)),
             };
             return wrong(expected, got, about);
@@ -342,24 +353,23 @@ impl View<'_> {
             return wrong(expected, "it has no place".into(), about);
         }
         let domains = |level| {
-            let domains: Vec<_> = holds
-                .iter()
-                .map(|(_, h)| self.domain(&h.node, level))
-                .collect();
-            let mut each = domains.clone();
-            each.sort();
-            each.dedup();
-            (domains.len(), each)
+            let domains = holds.iter().map(|(_, h)| self.domain(&h.node, level));
+            let mut domains: Vec<_> = domains.collect();
+            domains.sort();
+            domains
         };
         let good = match whereabouts {
             Whereabouts::Nodes(nodes) => holds
                 .iter()
                 .all(|(_, hold)| nodes.binary_search(&hold.node).is_ok()),
-            Whereabouts::Same(level) => matches!(&domains(level).1[..], [Some(_)]),
-            Whereabouts::Apart(level) => {
-                let (workers, each) = domains(level);
-                each.len() == workers && !each.contains(&None)
+            Whereabouts::Same(level) => {
+                let domains = domains(level);
+                domains[0].is_some() && domains.iter().all(|domain| *domain == domains[0])
             }
+            // A node without the label shares its domain with none.
+            Whereabouts::Apart(level) => domains(level)
+                .windows(2)
+                .all(|two| two[0].is_none() || two[0] != two[1]),
             Whereabouts::Link(level) => holds.iter().all(|(_, hold)| self.linked(hold, level)),
         };
         if good {

@@ -202,3 +202,25 @@ fn what_does_not_hold_says_what_is() {
     };
     insta::assert_snapshot!(judged(wrong, looked));
 }
+
+#[test]
+fn what_is_cancelled_or_withheld_is_not_counted_on() {
+    let small = vec!["1g.5gb"; 257].join(", ");
+    let wrong = format!(
+        "  - {{pending: [waiting], fits: {{n2/1: [1g.5gb], n3/1: []}}}}
+  - fits: {{n1/0: [{small}]}}\n"
+    );
+    let looked = |s: &mut Snapshot| {
+        s.leases.clear();
+        s.withheld = [(name("n2"), 1), (name("n3"), 1)].into();
+        s.standings.get_mut("waiting").expect("there").cancelled = true;
+    };
+    let text = judged(&wrong, looked);
+    let got: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("  got "))
+        .collect();
+    let shut = "a GPU that takes nothing now";
+    assert_eq!(got[..3], ["cancelled", shut, shut], "{text}");
+    assert!(got[3].starts_with("none beside"), "{text}");
+}
