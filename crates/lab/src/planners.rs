@@ -57,6 +57,9 @@ impl<P: Policy + Clone> Baseline<P> {
 }
 
 impl<P: Policy + Clone> Packing for Baseline<P> {
+    /// Some hand out whole GPUs only.
+    const COMPLETE: bool = false;
+
     fn follow(&mut self, state: &State) {
         let shape = Some(state.changes().shape());
         let same_prior = match (&self.prior, state.prior()) {

@@ -23,11 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Chooses where one worker goes, on a working copy of what is left.
 pub trait Packing: Clone {
+    /// Whether it finds a place wherever there is a legal one.
+    const COMPLETE: bool = true;
+
     /// Brings the working copy in line with the state.
     fn follow(&mut self, state: &State);
 
-    /// Finds a place for one more worker of this ask and takes it from the working copy. `None`
-    /// only if no legal place exists.
+    /// Finds a place for one more worker of this ask and takes it from the working copy.
     fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold>;
 
     /// Begins a trial.
@@ -383,7 +385,9 @@ impl<'a, P: Packing> Round<'a, P> {
             };
             let need = Need::of(state.ask(*ix), ways, state.boards());
             let mut case = Case::new(self.nodes, books, need, &domains);
-            alone.extend(case.reason());
+            let reason = case.reason(P::COMPLETE && self.dead.contains_key(ix));
+            debug_assert_eq!(reason, case.reason(false), "{ix:?}");
+            alone.extend(reason);
             if group.min == 1 {
                 continue;
             }

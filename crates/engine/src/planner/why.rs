@@ -101,20 +101,25 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
     }
 
     /// The dominant reason: the filter that the last of the nodes fails, in the order in which
-    /// [`Reason`] lists them. `None` if some node takes the worker.
-    pub fn reason(&mut self) -> Option<Reason> {
+    /// [`Reason`] lists them. `None` if some node takes the worker; `refused` if it is known
+    /// that none does.
+    pub fn reason(&mut self, refused: bool) -> Option<Reason> {
         let (open, furthest) = self.open();
         if open.is_empty() {
             return Some(furthest);
         }
         // Dimension by dimension, keeping the nodes that have enough of all before.
         let ask = self.need.ask;
+        let gpus = ask.gpus.as_ref().map(fit::short);
         let mut worst = Dimension::Gpu;
         for books in &open {
-            if fit::beside_gpus(books, As::Now, ask).is_err_and(|short| short <= worst) {
-                continue;
-            }
-            match self.need.fits(books, As::Now) {
+            let fits = match (fit::beside_gpus(books, As::Now, ask), gpus) {
+                (Err(short), _) if short <= worst => continue,
+                // Then it is the GPUs.
+                (Ok(()), Some(gpus)) if refused => Err(gpus),
+                _ => self.need.fits(books, As::Now),
+            };
+            match fits {
                 Ok(()) => return None,
                 Err(dimension) => worst = worst.max(dimension),
             }
