@@ -157,19 +157,29 @@ fn point(curve: &[Option<f64>], percent: usize) -> Option<f64> {
 fn tables(list: &List, arrivals: usize, results: &[Row]) -> String {
     let gpus = list.trace.total_gpu_milli() / 1000;
     let mut out = format!(
-        "{} nodes, {} GPUs, {} arrivals, nothing leaves, what fits nowhere is dropped\n\n",
+        "{} nodes, {} GPUs, {} arrivals\nnothing leaves, what fits nowhere is dropped\n\n",
         grouped(list.trace.nodes.len() as u64),
         grouped(gpus),
         grouped(arrivals as u64),
     );
-    let percents = POINTS.map(|percent| format!("{percent} %"));
+    let reached = |result: &Row| {
+        (0..=130)
+            .rev()
+            .find(|p| point(&result.run.allocated, *p).is_some())
+    };
+    let last = results.iter().filter_map(reached).max().unwrap_or(0);
+    let mut points: Vec<usize> = POINTS.into_iter().filter(|point| *point <= last).collect();
+    if points.last() != Some(&last) {
+        points.push(last);
+    }
+    let percents = points.iter().map(|percent| format!("{percent} %"));
     let head = ["policy".to_string(), "mix".into()]
         .into_iter()
         .chain(percents);
     let mut table = Table::new(head.chain(["dropped".into(), "time".into()]));
     for result in results {
-        let cells = POINTS.map(|percent| {
-            point(&result.run.allocated, percent)
+        let cells = points.iter().map(|percent| {
+            point(&result.run.allocated, *percent)
                 .map_or("–".into(), |value| format!("{value:.2}"))
         });
         let row = [result.policy.clone(), result.mix.clone()]
@@ -181,7 +191,11 @@ fn tables(list: &List, arrivals: usize, results: &[Row]) -> String {
     out += "GPUs allocated (%) when so much of all GPUs had arrived\n";
     out += &table.render();
     out += &savings(gpus, results);
-    out += "\nGPUs left over as arrivals go from 80 to 130 %, full height 25 % of all\n";
+    if last <= 80 {
+        return out;
+    }
+    out +=
+        &format!("\nGPUs left over as arrivals go from 80 to {last} %, full height 25 % of all\n");
     for result in results {
         let left: Vec<f64> = (80..=130)
             .filter_map(|percent| point(&result.run.allocated, percent))
