@@ -8,7 +8,7 @@
 //! when prices change depends on what arrived and on nothing else.
 
 use cleave_engine::{planner::pause, state::State};
-use cleave_model::{event::Batch, event::Event, policy::Mix, prices::Prices};
+use cleave_model::{event::Batch, event::Event, prices::Prices};
 
 /// The refinement under way, and when the last was asked for.
 #[derive(Clone, Debug, Default)]
@@ -40,9 +40,8 @@ impl Pricing {
             self.pending = None;
             return;
         }
-        let known = policy.mix == Mix::Prior && state.prior().is_some();
         let wanted = match self.asked_at {
-            None => state.node_count() > 0 && (known || arrivals > 0),
+            None => state.node_count() > 0 && (state.knows_mix() || arrivals > 0),
             Some(at) => arrivals >= at.saturating_add(pause(state).min(policy.refine_every)),
         };
         if self.pending.is_some() || !wanted {

@@ -63,8 +63,6 @@ pub struct Iterate {
     pub average: i64,
     /// The running average of the planned supply, 2^-16 asks; negative before the first step.
     pub planned: i64,
-    /// Running mean of how far a single step's supply is from the need, in parts of it, 2^-16.
-    pub spread: i64,
 }
 
 /// Bid prices with all that the next refinement needs.

@@ -1,5 +1,6 @@
 //! Classes: nodes that value can't tell apart.
 
+use super::NO_BOARD;
 use super::moves::{StateIx, States, hash};
 use super::node::{Node, NodeIx};
 use crate::price::{BoardIx, Gpu, LANES, Lanes, Part, Shape, Tables};
@@ -42,7 +43,7 @@ pub struct Glance {
     pub cpu_milli: u32,
     /// The most units that are left for shares on a GPU that others share.
     pub units: u32,
-    /// The board, or [`Glance::NO_BOARD`].
+    /// The board, or [`NO_BOARD`].
     pub board: BoardIx,
     /// How many nodes there are.
     pub nodes: u32,
@@ -53,13 +54,10 @@ pub struct Glance {
 }
 
 impl Glance {
-    /// The board of nodes without.
-    pub const NO_BOARD: BoardIx = BoardIx::MAX;
-
     fn of(key: &Key, states: &States) -> Glance {
         let mut glance = Glance {
             cpu_milli: key.cpu_milli,
-            board: key.board.unwrap_or(Glance::NO_BOARD),
+            board: key.board.unwrap_or(NO_BOARD),
             ..Glance::default()
         };
         for gpu in &key.gpus {

@@ -44,8 +44,9 @@ struct Copy {
     signatures: Signatures,
     asks: BTreeMap<AskIx, Wanted>,
     prices: Option<Arc<Prices>>,
-    /// How many distinct asks the nominal prices cover, where there are no others yet.
-    nominal_for: usize,
+    /// The distinct asks and the arrivals that the nominal prices weigh, where there are no others
+    /// yet.
+    nominal_for: (usize, u64),
     position: u64,
     shape: u64,
 }
@@ -166,7 +167,7 @@ impl Copy {
             },
             asks: BTreeMap::new(),
             prices: None,
-            nominal_for: 0,
+            nominal_for: (0, 0),
             position: 0,
             shape: state.changes().shape(),
         };
@@ -184,10 +185,10 @@ impl Copy {
                 self.pack.set_prices(new);
                 self.prices = Some(new.clone());
             }
-            (None, _) if self.nominal_for != state.ask_count() => {
+            (None, _) if self.nominal_for != (state.ask_count(), state.arrivals()) => {
                 self.pack
                     .set_prices(&pricing::Question::nominal(state).answer());
-                self.nominal_for = state.ask_count();
+                self.nominal_for = (state.ask_count(), state.arrivals());
             }
             (None, _) => {}
         }

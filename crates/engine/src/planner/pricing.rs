@@ -10,7 +10,6 @@ use crate::{
 use cleave_model::{
     ask::Ask,
     board::{BoardId, LayoutId},
-    policy::Mix,
     prices::{Demand, Kind, Part, Prices},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,15 +31,11 @@ pub fn pause(state: &State) -> u64 {
         .prices()
         .map_or(0, |prices| price::pause(prices, state.gpu_count()));
     let young = (state.arrivals() / 10).max(10);
-    if knows_mix(state) {
+    if state.knows_mix() {
         room
     } else {
         room.min(young)
     }
-}
-
-fn knows_mix(state: &State) -> bool {
-    state.policy().mix == Mix::Prior && state.prior().is_some()
 }
 
 /// Everything that a refinement needs: a small plain value that may go to another thread.
@@ -64,7 +59,7 @@ impl Question {
             boards: boards(state),
             demands: demands(state, &prices),
             shapes: shapes(state),
-            steps: match (knows_mix(state), prices.steps) {
+            steps: match (state.knows_mix(), prices.steps) {
                 (true, 0) => FIRST_STEPS,
                 (false, _) if state.arrivals() < LEARNING => LEARNING_STEPS,
                 _ => STEPS,
@@ -193,7 +188,7 @@ fn demands(state: &State, prices: &Prices) -> Vec<Demand> {
             *weights.entry(kind(state, ask, &way)).or_default() += weight;
         }
     };
-    match state.prior().filter(|_| knows_mix(state)) {
+    match state.prior().filter(|_| state.knows_mix()) {
         Some(prior) => {
             for (ask, weight) in prior.iter() {
                 let ways = ways(ask, state.boards()).unwrap_or_default();
@@ -215,7 +210,7 @@ fn demands(state: &State, prices: &Prices) -> Vec<Demand> {
             .into_iter()
             .map(|(kind, weight)| Demand { kind, weight }),
     );
-    if !knows_mix(state) {
+    if !state.knows_mix() {
         let kinds = demands.len() as u64;
         for demand in &mut demands {
             demand.weight = demand.weight * kinds + PRIOR_ARRIVALS;

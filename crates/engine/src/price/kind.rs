@@ -27,20 +27,6 @@ pub fn bids(prices: &Prices) -> Vec<i64> {
     all.map(bid).collect()
 }
 
-/// About how many more asks of the mix fit: θ = Σ w·S / Σ w·p.
-pub fn room(prices: &Prices) -> u64 {
-    let (mut worth, mut want) = (0i128, 0i128);
-    for (iterate, share) in prices.iterates.iter().zip(prices.shares()) {
-        worth += i128::from(iterate.bid) * i128::from(iterate.planned.max(0));
-        want += i128::from(iterate.bid) * i128::from(share);
-    }
-    if want > 0 {
-        ((worth << 16) / want) as u64
-    } else {
-        0
-    }
-}
-
 /// After how many arrivals to refine again: 1/160 of the asks of the mean size that `gpus` GPUs
 /// hold. More often is no better; half as often costs a little when the cluster is nearly full.
 pub fn pause(prices: &Prices, gpus: u64) -> u64 {

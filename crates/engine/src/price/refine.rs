@@ -81,7 +81,6 @@ pub fn refine(
             bid,
             average: bid,
             planned: -1,
-            spread: 1 << 16,
         });
     }
     let kinds: Vec<Kind> = demands.iter().map(|demand| demand.kind.clone()).collect();

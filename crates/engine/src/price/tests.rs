@@ -248,6 +248,20 @@ proptest! {
     }
 }
 
+/// About how many more asks of the mix fit: θ = Σ w·S / Σ w·p.
+fn room(prices: &Prices) -> u64 {
+    let (mut worth, mut want) = (0i128, 0i128);
+    for (iterate, share) in prices.iterates.iter().zip(prices.shares()) {
+        worth += i128::from(iterate.bid) * i128::from(iterate.planned.max(0));
+        want += i128::from(iterate.bid) * i128::from(share);
+    }
+    if want > 0 {
+        ((worth << 16) / want) as u64
+    } else {
+        0
+    }
+}
+
 #[test]
 fn what_is_scarce_is_dear() {
     // Few boards of sort 1, which half of the asks insist on; plenty of sort 0.

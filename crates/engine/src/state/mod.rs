@@ -31,7 +31,7 @@ use cleave_model::{
     lease::{Lease, Phase, Slice},
     observation::MessageNo,
     plan::Cursor,
-    policy::Policy,
+    policy::{Mix, Policy},
     prices::Prices,
     queue::Queue,
     verdict::{Reason, Verdict},
@@ -324,6 +324,11 @@ impl State {
     /// The distribution of asks given beforehand, if any.
     pub fn prior(&self) -> Option<&Arc<[(Ask, u64)]>> {
         self.prior.as_ref()
+    }
+
+    /// Whether the mix of asks is known beforehand.
+    pub fn knows_mix(&self) -> bool {
+        self.policy.mix == Mix::Prior && self.prior.is_some()
     }
 
     /// The prices in force.
