@@ -35,10 +35,19 @@ const LAYERS: &[Layer] = &[
         ],
     ),
     layer("cleave-lab", EDGE, &["cleave-sim", "cleave-scenario"]),
-    layer("cleave-node", EDGE, &["cleave-device", "cleave-edge"]),
+    layer("cleave-wire", EDGE, &["cleave-device"]),
+    layer("cleave-node", EDGE, &["cleave-wire", "cleave-edge"]),
     layer("cleave-nvml-sim", EDGE, &["cleave-device", "cleave-edge"]),
-    layer("cleave-server", EDGE, &["cleave-sim", "cleave-scenario"]),
-    layer("cleave-kube", EDGE, &["cleave-sim", "cleave-scenario"]),
+    layer(
+        "cleave-server",
+        EDGE,
+        &["cleave-sim", "cleave-scenario", "cleave-wire"],
+    ),
+    layer(
+        "cleave-kube",
+        EDGE,
+        &["cleave-sim", "cleave-scenario", "cleave-wire"],
+    ),
     layer(
         "cleave",
         EDGE,

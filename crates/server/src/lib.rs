@@ -1,0 +1,1 @@
+//! The one-machine shell around the control plane.
