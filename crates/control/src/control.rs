@@ -78,7 +78,7 @@ impl<P: Planner> Control<P> {
 
     /// Goes on where a journal ends: folds its records, decides nothing, and listens to every
     /// node before it believes that anything was lost. The intervals that it closed go to `sink`
-    /// once more.
+    /// once more. The first record is a genesis, of whatever number.
     ///
     /// # Errors
     /// The journal has a gap.
@@ -91,7 +91,7 @@ impl<P: Planner> Control<P> {
         let mut control = Self::new(planner, budget, Vec::new());
         for batch in journal {
             let (number, expected) = (batch.number, control.state.batch() + 1);
-            if number != expected {
+            if number != expected && expected > 1 {
                 return Err(BadJournal::Gap {
                     expected,
                     found: number,

@@ -174,6 +174,7 @@ fn workload(number: usize) -> impl Strategy<Value = Workload> {
                 .collect(),
             submitted: number as u64,
             duration: None,
+            retries: 0,
         })
 }
 
@@ -608,6 +609,7 @@ fn an_open_action_is_overdue_only_once_sent() {
         }],
         submitted: 0,
         duration: None,
+        retries: 0,
     };
     bench.apply(0, vec![Event::Node(node), Event::Submit(work)]);
     let plan = bench.plan();

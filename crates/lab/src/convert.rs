@@ -121,6 +121,7 @@ impl Unsaid {
             groups: vec![group(1, self.ask(pod)?)],
             submitted,
             duration: seconds.map(|s| s * 1_000),
+            retries: 0,
         })
     }
 
@@ -162,6 +163,7 @@ impl Unsaid {
             groups: vec![group(job.workers, ask)],
             submitted: job.submit_ms,
             duration: job.duration_ms,
+            retries: 0,
         })
     }
 

@@ -108,6 +108,8 @@ pub struct WorkerPast {
     pub attempt: u32,
     /// Failed starts in a row.
     pub failures: u32,
+    /// Attempts that ended by themselves with a failure and were tried again.
+    pub retried: u32,
     /// No new attempt before.
     pub not_before: Millis,
     /// It ended by itself, its work done or given up.

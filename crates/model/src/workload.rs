@@ -20,6 +20,8 @@ pub struct Workload {
     pub submitted: Millis,
     /// How long one attempt is expected to run, if known.
     pub duration: Option<Millis>,
+    /// How often each worker is tried again after it ended by itself with a failure.
+    pub retries: u32,
 }
 
 /// Workers that are alike.

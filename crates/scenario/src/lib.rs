@@ -42,9 +42,11 @@ pub use place::{Place, Problem, Problems};
 pub use quantity::{Cpu, Duration, GpuAmount, Memory, Price};
 pub use range::MAX_THINGS;
 pub use scenario::{
-    Check, Demand, Expect, Happening, Held, Holding, Latency, ReasonCode, Scenario, Set, Spot,
+    Check, Demand, Expect, Happening, Held, Holding, Job, Latency, ReasonCode, Scenario, Set, Spot,
     Timed, Whereabouts,
 };
+
+use cleave_model::Name;
 
 /// The version of the language that this release reads.
 pub const VERSION: u32 = 1;
@@ -57,6 +59,15 @@ pub const VERSION: u32 = 1;
 pub fn parse(text: &str) -> Result<Scenario, Problems> {
     let file = read::read(text).map_err(|problem| Problems(vec![problem]))?;
     convert::convert(&file)
+}
+
+/// Reads a job file for a cluster that has these queues: workloads that say what they run.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_jobs(text: &str, queues: &[Name]) -> Result<Vec<Job>, Problems> {
+    let file = read::read(text).map_err(|problem| Problems(vec![problem]))?;
+    convert::jobs(&file, queues)
 }
 
 /// The JSON Schema of scenario files, as it is checked in: generated from the types.

@@ -11,6 +11,7 @@ use cleave_model::{
     queue::Queue,
     workload::Workload,
 };
+use std::collections::BTreeMap;
 
 /// A scenario: everything that decisions depend on, and what should come of it.
 ///
@@ -46,6 +47,21 @@ pub struct Scenario {
     pub expects: Vec<Expect>,
     /// What is doubtful but no error.
     pub warnings: Vec<Problem>,
+}
+
+/// A workload with what it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The workload; `submitted` is for the receiver to say.
+    pub workload: Workload,
+    /// Command and arguments of each worker.
+    pub command: Vec<String>,
+    /// Variables added to the environment of the submitter.
+    pub env: BTreeMap<String, String>,
+    /// Working directory, if it is not the submitter's.
+    pub directory: Option<String>,
+    /// Its number in its range, if its name was one.
+    pub array: Option<u32>,
 }
 
 /// How long things take, in milliseconds.

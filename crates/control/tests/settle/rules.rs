@@ -361,6 +361,8 @@ fn a_journal_with_a_gap_is_refused() {
     };
     let rows = [
         (vec![batch(1, 0), batch(2, 0)], Ok(())),
+        // A state that was written out stands for everything before it.
+        (vec![batch(7, 0), batch(8, 0)], Ok(())),
         (
             vec![batch(1, 0), batch(3, 0)],
             Err(BadJournal::Gap {

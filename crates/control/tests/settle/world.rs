@@ -87,6 +87,7 @@ pub fn workload(n: u32) -> Workload {
         }],
         submitted: 0,
         duration: None,
+        retries: 0,
     }
 }
 

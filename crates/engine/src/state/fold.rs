@@ -586,11 +586,19 @@ impl State {
         }
         let policy = &self.policy;
         let (first, longest, now) = (policy.back_off_ms, policy.back_off_max_ms, self.now);
+        let retries = self
+            .work
+            .get(&id.workload)
+            .map_or(0, |work| work.spec.retries);
         if let Some(worker) = self.worker_mut(id) {
             worker.lease = None;
             worker.contested = false;
             let past = &mut worker.past;
             match after {
+                After::Exit(Exit::Error(_)) if past.retried < retries => {
+                    past.retried += 1;
+                    past.not_before = now + back_off(first, longest, past.retried);
+                }
                 After::Exit(exit @ (Exit::Done | Exit::Error(_))) => past.finished = Some(exit),
                 After::Exit(Exit::Evicted | Exit::Lost) | After::Withdrawn => {}
                 // Nothing was tried: the order came to nothing on its way.

@@ -60,5 +60,6 @@ fn single(number: usize, ask: Ask, submitted: Millis) -> Workload {
         }],
         submitted,
         duration: None,
+        retries: 0,
     }
 }

@@ -108,6 +108,19 @@ with_worker_keys! {
         /// How long an attempt runs. Default: until it is ended.
         #[serde(default)]
         pub duration: Key<Duration>,
+        /// How often a worker that ended with a failure is tried again. Default 0.
+        #[serde(default)]
+        pub retries: Key<u32>,
+        /// What each worker runs: a list is a command with its arguments, a text a line for the
+        /// shell. A simulation runs nothing.
+        #[serde(default)]
+        pub command: Key<Command>,
+        /// Variables added to the environment of the submitter.
+        #[serde(default)]
+        pub env: BTreeMap<String, At<String>>,
+        /// Working directory. Default: where the work is submitted from.
+        #[serde(default)]
+        pub directory: Key<String>,
         /// Where its workers already run: `n0`, `n0/3` for GPU 3 of n0, `n0/3@4` for the slice
         /// there that starts at unit 4, `n0/0-3` for four GPUs. A list or a range names the
         /// workers' places in order and starts over when it ends; `~` is a worker without a place.
@@ -314,6 +327,61 @@ impl Single for Near {
             level: short_level(text),
             to: Key::default(),
         })
+    }
+}
+
+/// What a worker runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Command(pub Vec<String>);
+
+impl<'de> Form<'de> for Command {
+    const WHAT: &'static str = "a line for the shell, or a list such as [python, train.py]";
+    fn scalar<E: de::Error>(text: &str) -> Result<Self, E> {
+        Ok(Self(vec!["/bin/sh".into(), "-c".into(), text.into()]))
+    }
+    fn list<A: de::SeqAccess<'de>>(seq: A) -> Result<Self, A::Error> {
+        let words: Vec<Word> = Vec::deserialize(de::value::SeqAccessDeserializer::new(seq))?;
+        match words.first().is_some_and(|Word(first)| !first.is_empty()) {
+            true => Ok(Self(words.into_iter().map(|Word(word)| word).collect())),
+            false => Err(de::Error::custom(format!("expected {}", Self::WHAT))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Command {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        any_form(d)
+    }
+}
+
+impl JsonSchema for Command {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Command".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
+        ]})
+    }
+}
+
+/// A word of a command; numbers and truth values are texts as well.
+struct Word(String);
+
+impl<'de> Form<'de> for Word {
+    const WHAT: &'static str = "a word of a command";
+    fn scalar<E: de::Error>(text: &str) -> Result<Self, E> {
+        Ok(Self(text.into()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        any_form(d)
     }
 }
 

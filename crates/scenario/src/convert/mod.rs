@@ -6,7 +6,10 @@ mod cluster;
 mod events;
 mod expects;
 mod held;
+mod jobs;
 mod work;
+
+pub(crate) use jobs::jobs;
 
 use crate::ast::{File, Latency as LatencyKeys, Policy as PolicyKeys, cluster::Gpus};
 use crate::place::{At, Key, Place, Problem, Problems};
@@ -50,27 +53,7 @@ pub(crate) struct Converter {
 /// # Errors
 /// All problems found, in order of place.
 pub(crate) fn convert(file: &File) -> Result<Scenario, Problems> {
-    let mut c = Converter {
-        problems: Vec::new(),
-        warnings: Vec::new(),
-        things: 0,
-        policy: policy(&file.policy),
-        catalogue: Catalogue::builtin(),
-        nodes: BTreeMap::new(),
-        later: BTreeSet::new(),
-        labels: BTreeSet::new(),
-        known_workloads: BTreeMap::new(),
-        known_queues: BTreeMap::new(),
-        workloads: BTreeMap::new(),
-    };
-    if file.cleave.value != VERSION {
-        let message = format!("this release reads `cleave: {VERSION}`");
-        return Err(Problems(vec![Problem::new(file.cleave.place, message)]));
-    }
-    c.count(file);
-    if !c.problems.is_empty() {
-        return Err(Problems(c.problems));
-    }
+    let mut c = Converter::begin(file)?;
     let boards = c.boards(&file.boards);
     c.cluster(file);
     let queues = c.queues(&file.queues);
@@ -86,31 +69,25 @@ pub(crate) fn convert(file: &File) -> Result<Scenario, Problems> {
     workloads.sort_by_key(|w| w.submitted);
     let nodes = std::mem::take(&mut c.nodes).into_values();
     let nodes = nodes.filter(|node| !c.later.contains(&node.name)).collect();
-    let (mut problems, mut warnings) = (c.problems, c.warnings);
-    if problems.is_empty() {
-        warnings.sort();
-        Ok(Scenario {
-            seed: file.seed.or(0),
-            policy: c.policy,
-            topology,
-            catalogue: c.catalogue,
-            boards,
-            latency,
-            nodes,
-            queues,
-            workloads,
-            held,
-            prior,
-            events,
-            expects,
-            warnings,
-        })
-    } else {
-        problems.sort();
-        problems.dedup();
-        problems.truncate(MAX_PROBLEMS);
-        Err(Problems(problems))
-    }
+    let mut warnings = std::mem::take(&mut c.warnings);
+    warnings.sort();
+    let scenario = Scenario {
+        seed: file.seed.or(0),
+        policy: c.policy.clone(),
+        topology,
+        catalogue: c.catalogue.clone(),
+        boards,
+        latency,
+        nodes,
+        queues,
+        workloads,
+        held,
+        prior,
+        events,
+        expects,
+        warnings,
+    };
+    c.end(scenario)
 }
 
 fn policy(keys: &PolicyKeys) -> Policy {
@@ -131,6 +108,42 @@ fn policy(keys: &PolicyKeys) -> Policy {
 }
 
 impl Converter {
+    /// Ready for a file of the right version and size.
+    fn begin(file: &File) -> Result<Self, Problems> {
+        let mut c = Self {
+            problems: Vec::new(),
+            warnings: Vec::new(),
+            things: 0,
+            policy: policy(&file.policy),
+            catalogue: Catalogue::builtin(),
+            nodes: BTreeMap::new(),
+            later: BTreeSet::new(),
+            labels: BTreeSet::new(),
+            known_workloads: BTreeMap::new(),
+            known_queues: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+        };
+        if file.cleave.value != VERSION {
+            let message = format!("this release reads `cleave: {VERSION}`");
+            return Err(Problems(vec![Problem::new(file.cleave.place, message)]));
+        }
+        c.count(file);
+        c.end(())?;
+        Ok(c)
+    }
+
+    /// What was made, if nothing was wrong on the way.
+    fn end<T>(&mut self, made: T) -> Result<T, Problems> {
+        let mut problems = std::mem::take(&mut self.problems);
+        if problems.is_empty() {
+            return Ok(made);
+        }
+        problems.sort();
+        problems.dedup();
+        problems.truncate(MAX_PROBLEMS);
+        Err(Problems(problems))
+    }
+
     fn latency(&mut self, keys: &LatencyKeys) -> Latency {
         let mut ms = |key: &Key<Duration>, default: u64| {
             if let Some(at) = key.at().filter(|at| at.value > LONGEST_STEP) {

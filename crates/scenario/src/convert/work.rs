@@ -74,7 +74,7 @@ impl Converter {
         held
     }
 
-    fn workload(&mut self, keys: &Keys, submitted: Millis) -> Vec<Workload> {
+    pub(super) fn workload(&mut self, keys: &Keys, submitted: Millis) -> Vec<Workload> {
         let place = keys.name.place;
         let queue = match keys.queue.at() {
             Some(at) => {
@@ -97,6 +97,7 @@ impl Converter {
             groups,
             submitted,
             duration: keys.duration.get().map(|d| d.0),
+            retries: keys.retries.or(0),
         };
         let Ok(names) = crate::range::Names::read(&keys.name.value) else {
             return Vec::new();
