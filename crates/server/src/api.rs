@@ -8,9 +8,11 @@
 //! | `GET /v1/jobs/{name}` | | [`Detail`] |
 //! | `GET /v1/jobs/{name}/wait?seen=` | | [`Row`], as soon as it differs from `seen` |
 //! | `POST /v1/cancel` | [`Cancellation`] | [`Cancelled`] |
-//! | `GET /v1/jobs/{name}/logs?worker=&attempt=&tail=&follow=` | | frames of `cleave_wire::stream`, or text |
-//! | `GET /v1/jobs/{name}/attach?worker=` | | upgrade to frames in both directions |
+//! | `GET /v1/jobs/{name}/logs` | | the output: frames of `cleave_wire::stream`, or text |
+//! | `GET /v1/jobs/{name}/attach` | | upgrade to frames in both directions |
 //! | `GET /v1/gpus` | | [`Fleet`] |
+//!
+//! `logs` takes `worker`, `attempt`, `tail` (lines) and `follow`; `attach` takes `worker`.
 //!
 //! Everybody sees names, asks and states; commands, environments, directories and output are for
 //! the owner of a job and for administrators. What is refused is answered by a status of 400 or
@@ -287,6 +289,19 @@ pub struct Part {
     pub phase: Phase,
 }
 
+/// How long decisions took: from facts to a plan, without the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// Of how many.
+    pub count: u64,
+    /// Half of them took no longer, microseconds.
+    pub p50_us: u64,
+    /// 99 of a hundred took no longer.
+    pub p99_us: u64,
+    /// None took longer.
+    pub max_us: u64,
+}
+
 /// The server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -304,6 +319,8 @@ pub struct Status {
     pub jobs: u64,
     /// Its agents: node name and whether it answers.
     pub agents: BTreeMap<String, bool>,
+    /// How long the last decisions took.
+    pub decisions: Pace,
     /// Whether the caller may touch the jobs of others.
     pub admin: bool,
     /// Now.

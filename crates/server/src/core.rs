@@ -21,7 +21,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio::sync::oneshot;
 
@@ -321,7 +321,9 @@ impl Core {
 
     /// Closes a batch; returns when to do so again even if nothing comes.
     fn close(&mut self) -> Result<Option<Millis>, Broken> {
+        let began = Instant::now();
         let output = self.control.close(now(), &mut NoSink);
+        let took = began.elapsed();
         let state = self.control.state();
         self.journal
             .commit(&output.records, state, &self.incoming)?;
@@ -335,6 +337,7 @@ impl Core {
                 records: output.records,
                 opened: opened.collect::<BTreeMap<Name, Ticket>>(),
                 notes: std::mem::take(&mut self.notes),
+                took,
             };
             let _ = self.view.send(heard);
         }

@@ -10,7 +10,7 @@ use cleave_model::{
     event::{Batch, Event, FORMAT},
 };
 use cleave_wire::{fault, job::Job};
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -170,33 +170,7 @@ impl Journal {
     /// # Errors
     /// A record can't be read or understood.
     pub fn load(&self) -> Result<Vec<Batch>, Broken> {
-        let read = || -> Result<Vec<(i64, i64, u32, String)>, rusqlite::Error> {
-            let sql = "SELECT after, now, format, events FROM
-                    (SELECT * FROM genesis ORDER BY after DESC LIMIT 1)
-                UNION ALL
-                SELECT number, now, format, events FROM records
-                    WHERE number > coalesce((SELECT max(after) FROM genesis), 0)
-                ORDER BY 1";
-            let mut query = self.db.prepare(sql)?;
-            let rows = query.query_map([], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-            })?;
-            rows.collect()
-        };
-        let rows = read().map_err(|error| self.broken(Why::Sqlite(error)))?;
-        let batch = |(number, now, format, events): (i64, i64, u32, String)| {
-            if format != FORMAT {
-                return Err(self.broken(Why::Record(number, format!("event format {format}"))));
-            }
-            let events: Vec<Event> = serde_json::from_str(&events)
-                .map_err(|error| self.broken(Why::Record(number, error.to_string())))?;
-            Ok(Batch {
-                number: number.unsigned_abs(),
-                now: now.unsigned_abs(),
-                events,
-            })
-        };
-        rows.into_iter().map(batch).collect()
+        records(&self.db).map_err(|why| self.broken(why))
     }
 
     /// The job of that name that is not over.
@@ -283,6 +257,52 @@ impl Journal {
     }
 }
 
+/// The records of a journal that is not written to, from the last written state on.
+///
+/// # Errors
+/// It can't be read, or a record is not understood.
+pub fn read(path: &Path) -> Result<Vec<Batch>, Broken> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let all = db.map_err(Why::Sqlite).and_then(|db| records(&db));
+    all.map_err(|why| Broken {
+        path: path.into(),
+        why,
+    })
+}
+
+fn records(db: &Connection) -> Result<Vec<Batch>, Why> {
+    let read = || -> Result<Vec<(i64, i64, u32, String)>, rusqlite::Error> {
+        let sql = "SELECT after, now, format, events FROM
+                (SELECT * FROM genesis ORDER BY after DESC LIMIT 1)
+            UNION ALL
+            SELECT number, now, format, events FROM records
+                WHERE number > coalesce((SELECT max(after) FROM genesis), 0)
+            ORDER BY 1";
+        let mut query = db.prepare(sql)?;
+        let rows = query.query_map([], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })?;
+        rows.collect()
+    };
+    let batch = |(number, now, format, events): (i64, i64, u32, String)| {
+        if format != FORMAT {
+            return Err(Why::Record(number, format!("event format {format}")));
+        }
+        let events: Vec<Event> = serde_json::from_str(&events)
+            .map_err(|error| Why::Record(number, error.to_string()))?;
+        Ok(Batch {
+            number: number.unsigned_abs(),
+            now: now.unsigned_abs(),
+            events,
+        })
+    };
+    read()
+        .map_err(Why::Sqlite)?
+        .into_iter()
+        .map(batch)
+        .collect()
+}
+
 fn settle(db: &Connection) -> Result<(), rusqlite::Error> {
     db.busy_timeout(Duration::from_secs(10))?;
     db.pragma_update(None, "journal_mode", "wal")?;
@@ -296,4 +316,140 @@ fn write(tx: &Transaction<'_>, batch: &Batch) -> Result<(), rusqlite::Error> {
     let mut insert = tx.prepare_cached("INSERT INTO records VALUES (?1, ?2, ?3, ?4)")?;
     insert.execute(params![number, batch.now.cast_signed(), FORMAT, events])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cleave_engine::state::NoSink;
+    use cleave_model::policy::Policy;
+
+    /// A directory of its own that goes with the test.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("cleave-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            std::fs::create_dir_all(&path).expect("a temporary directory");
+            Self(path)
+        }
+
+        fn file(&self) -> PathBuf {
+            self.0.join("journal.sqlite")
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn batch(number: u64, events: usize) -> Batch {
+        Batch {
+            number,
+            now: number,
+            events: vec![Event::Policy(Policy::default()); events],
+        }
+    }
+
+    fn commit(journal: &mut Journal, batch: Batch) -> Result<(), Broken> {
+        let mut state = State::new();
+        state.apply(&batch, &mut NoSink);
+        journal.commit(&[batch], &state, &BTreeMap::new())
+    }
+
+    #[test]
+    fn what_was_committed_is_there_and_states_stand_for_what_came_before() {
+        let scratch = Scratch::new("committed");
+        let mut journal = Journal::open(&scratch.file()).expect("new");
+        for number in 1..=4 {
+            commit(&mut journal, batch(number, 1)).expect("written");
+        }
+        let genesis = batch(3, 2);
+        history::write_genesis(&mut journal.reader().expect("again"), &genesis, 0)
+            .expect("written");
+        drop(journal);
+        let journal = Journal::open(&scratch.file()).expect("old");
+        assert_eq!(journal.load().expect("read"), [genesis, batch(4, 1)]);
+    }
+
+    #[test]
+    fn a_full_disk_ends_in_an_error_and_loses_nothing() {
+        let scratch = Scratch::new("full");
+        let mut journal = Journal::open(&scratch.file()).expect("new");
+        commit(&mut journal, batch(1, 1)).expect("written");
+        let pages: i64 = journal
+            .db
+            .query_row("PRAGMA page_count", [], |row| row.get(0))
+            .expect("a number");
+        let most = format!("PRAGMA max_page_count = {}", pages + 1);
+        journal.db.query_row(&most, [], |_| Ok(())).expect("set");
+        let error = commit(&mut journal, batch(2, 1_000)).expect_err("no room");
+        assert!(
+            error
+                .to_string()
+                .contains("the disk is full: free some space"),
+            "{error}"
+        );
+        drop(journal);
+        let journal = Journal::open(&scratch.file()).expect("old");
+        assert_eq!(journal.load().expect("read"), [batch(1, 1)]);
+    }
+
+    #[test]
+    fn what_can_not_be_used_is_said_and_left_alone() {
+        type Spoil = fn(&Path);
+        let rows: [(&str, Spoil, &str); 4] = [
+            (
+                "newer",
+                |path| sql(path, "PRAGMA user_version = 99"),
+                "start that release",
+            ),
+            (
+                "unknown",
+                |path| sql(path, "UPDATE records SET events = '[{\"later\": 1}]'"),
+                "record 1 can't be understood",
+            ),
+            (
+                "noise",
+                |path| std::fs::write(path, [7; 9_000]).expect("written"),
+                "restore it",
+            ),
+            (
+                "torn",
+                |path| {
+                    let mut bytes = std::fs::read(path).expect("read");
+                    let half = bytes.len() / 2;
+                    bytes[half..].fill(0xA5);
+                    std::fs::write(path, bytes).expect("written");
+                },
+                "restore it",
+            ),
+        ];
+        for (name, spoil, expected) in rows {
+            let scratch = Scratch::new(name);
+            let mut journal = Journal::open(&scratch.file()).expect("new");
+            commit(&mut journal, batch(1, 1)).expect("written");
+            drop(journal);
+            spoil(&scratch.file());
+            let before = std::fs::read(scratch.file()).expect("read");
+            let opened = Journal::open(&scratch.file()).and_then(|journal| journal.load());
+            let error = opened.expect_err(name).to_string();
+            assert!(error.contains(expected), "{name}: {error}");
+            assert_eq!(
+                std::fs::read(scratch.file()).expect("read"),
+                before,
+                "{name}"
+            );
+        }
+    }
+
+    fn sql(path: &Path, sql: &str) {
+        let db = Connection::open(path).expect("a database");
+        db.execute_batch(sql).expect("spoiled");
+        db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+            .expect("written");
+    }
 }

@@ -12,6 +12,7 @@
 //! * `view`, `rows`: what people see; never in the way of the loop.
 //! * `submit`, `caller`: the edge, where input is hostile.
 //! * `link`, `relay`: the agents, and streams to and from them.
+//! * [`replay`](replay()): a journal read back.
 
 pub mod api;
 mod caller;
@@ -21,9 +22,12 @@ mod http;
 mod journal;
 mod link;
 mod relay;
+mod replay;
 mod rows;
 mod submit;
 mod view;
+
+pub use replay::{Replayed, replay};
 
 use crate::{
     core::{Core, Entry},

@@ -121,7 +121,8 @@ fn check_name(name: &Name) -> Result<(), Problem> {
     if text.len() > LONGEST_NAME || !text.bytes().all(legal) {
         let shown: String = text.chars().take(60).collect();
         return Err(said(format!(
-            "`{shown}` is no name for a job: use up to {LONGEST_NAME} letters, digits or any of . _ -"
+            "`{shown}` is no name for a job: use up to {LONGEST_NAME} letters, digits or any of \
+             . _ -"
         )));
     }
     Ok(())

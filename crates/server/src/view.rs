@@ -2,7 +2,7 @@
 //! out, so that the loop never waits for either.
 
 use crate::{
-    api::{Detail, Fleet, Jobs, Phase, Row, Status},
+    api::{Detail, Fleet, Jobs, Pace, Phase, Row, Status},
     caller::Caller,
     core::MOST_JOBS,
     history,
@@ -21,13 +21,15 @@ use cleave_wire::{
 };
 use rusqlite::Connection;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
     sync::mpsc::Receiver,
     time::Duration,
 };
 use tokio::sync::watch;
 
+/// Decisions whose time is remembered.
+const DECISIONS: usize = 10_000;
 /// A state is written out after so many records.
 const WRITE_EVERY: u64 = 10_000;
 /// Records, jobs and attempts that are over are kept for so long at least.
@@ -35,11 +37,13 @@ const KEEP: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// Something for the follower.
 pub enum Heard {
-    /// These records are durable; jobs that they opened, what agents said meanwhile.
+    /// These records are durable; jobs that they opened, what agents said meanwhile, how long
+    /// it took to decide.
     Folded {
         records: Vec<Batch>,
         opened: BTreeMap<Name, Ticket>,
         notes: Vec<Note>,
+        took: Duration,
     },
     /// An agent is reached.
     Came(usize, Box<Welcome>),
@@ -66,6 +70,8 @@ pub struct View {
     pub agents: Vec<Agent>,
     pub directory: PathBuf,
     written: u64,
+    /// How long the last decisions took, microseconds.
+    took_us: VecDeque<u64>,
     seen: watch::Sender<u64>,
 }
 
@@ -103,6 +109,7 @@ impl View {
             cards,
             agents: agents.into_iter().map(agent).collect(),
             directory,
+            took_us: VecDeque::new(),
             seen,
         }
     }
@@ -115,7 +122,12 @@ impl View {
                     records,
                     opened,
                     notes,
-                } => self.fold(&records, opened, &notes),
+                    took,
+                } => {
+                    self.took_us.truncate(DECISIONS - 1);
+                    self.took_us.push_front(took.as_micros() as u64);
+                    self.fold(&records, opened, &notes);
+                }
                 Heard::Came(agent, welcome) => {
                     if let Some(agent) = self.agents.get_mut(agent) {
                         agent.connected = true;
@@ -304,6 +316,19 @@ impl View {
         self.state.queues().keys().cloned().collect()
     }
 
+    fn pace(&self) -> Pace {
+        let mut all: Vec<u64> = self.took_us.iter().copied().collect();
+        all.sort_unstable();
+        let part = |percent: usize| all.get((all.len() * percent).div_ceil(100).max(1) - 1);
+        let us = |percent| part(percent).copied().unwrap_or(0);
+        Pace {
+            count: all.len() as u64,
+            p50_us: us(50),
+            p99_us: us(99),
+            max_us: us(100),
+        }
+    }
+
     /// The server, as the caller sees it.
     pub fn status(&self, caller: &Caller) -> Status {
         let name = |agent: &Agent| match &agent.welcome {
@@ -327,6 +352,7 @@ impl View {
                 .iter()
                 .map(|agent| (name(agent), agent.connected))
                 .collect(),
+            decisions: self.pace(),
             admin: caller.admin,
             now: self.clock(),
         }

@@ -181,12 +181,15 @@ pub fn read(from: &mut impl Read) -> io::Result<Option<Frame>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use proptest::{collection::vec, prelude::*};
 
     proptest! {
         /// What is written is read, by either reader, however it is cut; what is left waits.
         #[test]
-        fn frames_come_back(payloads in proptest::collection::vec((0_u8..4, proptest::collection::vec(any::<u8>(), 0..50)), 0..8), cut in 0_usize..300) {
+        fn frames_come_back(
+            payloads in vec((0_u8..4, vec(any::<u8>(), 0..50)), 0..8),
+            cut in 0_usize..300,
+        ) {
             let frames: Vec<Frame> = payloads
                 .into_iter()
                 .map(|(kind, payload)| Frame { kind: Kind::read(kind).unwrap(), payload })
@@ -211,7 +214,7 @@ mod tests {
 
         /// Anything at all ends in a frame, a wait or an error.
         #[test]
-        fn noise_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn noise_is_refused(bytes in vec(any::<u8>(), 0..64)) {
             let _ = Frame::split(&bytes);
             let mut from = &bytes[..];
             while let Ok(Some(_)) = read(&mut from) {}

@@ -13,7 +13,7 @@ use crate::{
 };
 use cleave_model::{
     Millis, Name,
-    action::{Action, Cause, What},
+    action::{Action, Cause, Subject, Verb, What},
     ask::AffinityKind,
     lease::Hold,
     plan::{Budget, Cursor, Plan, VerdictChange},
@@ -94,6 +94,7 @@ impl<P: Packing> Planner for Walk<P> {
             nodes: &mut scratch.nodes,
             hopeless: BTreeSet::new(),
             unserved: Vec::new(),
+            alone: Vec::new(),
             placed: Vec::new(),
             touched: Vec::new(),
             plan: Plan::default(),
@@ -124,6 +125,8 @@ struct Round<'a, P> {
     hopeless: BTreeSet<ClassIx>,
     /// Workloads whose minimum had no place.
     unserved: Vec<&'a Work>,
+    /// Workloads that must be near others and did not get all that they want.
+    alone: Vec<&'a Work>,
     placed: Vec<(Name, NodeIx)>,
     /// Nodes on which this round has placed something, as they are then, by position.
     touched: Vec<Option<Box<NodeBooks>>>,
@@ -141,6 +144,12 @@ enum Short {
 
 /// Whether nearness to other work had no part in a refusal.
 type Anywhere = bool;
+
+/// Whether some of it must be near other work.
+fn is_near(work: &Work) -> bool {
+    let mut limits = work.spec.groups.iter().map(|group| &group.ask.limits);
+    limits.any(|limits| limits.affinity.iter().any(|a| a.kind == AffinityKind::Near))
+}
 
 impl<'a, P: Packing> Round<'a, P> {
     fn walk(&mut self, budget: Budget) {
@@ -174,7 +183,8 @@ impl<'a, P: Packing> Round<'a, P> {
         if work.is_leaving() {
             return;
         }
-        let fresh = !work.holds();
+        let already = self.already(work);
+        let fresh = !work.holds() && already.is_empty();
         if fresh && self.hopeless.contains(&work.class) {
             return;
         }
@@ -185,7 +195,7 @@ impl<'a, P: Packing> Round<'a, P> {
         let mut moved = BTreeSet::from([0]);
         let result = loop {
             self.packing.begin();
-            let result = self.fill(work, &order);
+            let result = self.fill(work, &order, &already);
             self.packing.end(result.is_ok());
             if result.is_ok() {
                 break result;
@@ -216,6 +226,10 @@ impl<'a, P: Packing> Round<'a, P> {
                 .take(hold, self.state.boards());
             debug_assert!(taken.is_ok(), "{hold:?} does not fit: {taken:?}");
         }
+        let more = work.missing() > already.len() + self.plan.actions.len() - before;
+        if more && is_near(work) {
+            self.alone.push(work);
+        }
         match result {
             // Its minimum is done already, and for those it has left there is no room.
             Ok(()) if fresh && self.plan.actions.len() == before => self.unserved.push(work),
@@ -230,22 +244,33 @@ impl<'a, P: Packing> Round<'a, P> {
         }
     }
 
+    /// The workers of work that is served again which were placed when it was served before.
+    fn already(&self, work: &Work) -> BTreeSet<u32> {
+        // Nobody else is served twice.
+        if !is_near(work) {
+            return BTreeSet::new();
+        }
+        let of_work = self
+            .plan
+            .actions
+            .iter()
+            .filter_map(|action| match &action.name.subject {
+                Subject::Worker(id) if action.name.verb == Verb::Place => Some(id),
+                _ => None,
+            });
+        let of_work = of_work.filter(|id| id.workload == *work.name());
+        of_work.map(|id| id.index).collect()
+    }
+
     /// Work that must be near other work may have got it only now.
     fn follow_up(&mut self) {
-        let near = |work: &&Work| {
-            let mut limits = work.spec.groups.iter().map(|group| &group.ask.limits);
-            limits.any(|limits| limits.affinity.iter().any(|a| a.kind == AffinityKind::Near))
-        };
         loop {
             let before = self.placed.len();
-            let hopeless = &self.hopeless;
-            let again = |work: &&Work| near(work) && !hopeless.contains(&work.class);
-            let (again, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unserved)
-                .into_iter()
-                .partition(again);
-            self.unserved = rest;
-            for work in again {
-                self.serve(work);
+            for work in std::mem::take(&mut self.alone) {
+                if !self.hopeless.contains(&work.class) {
+                    self.unserved.retain(|other| other.name() != work.name());
+                    self.serve(work);
+                }
             }
             if self.placed.len() == before {
                 return;
@@ -273,39 +298,42 @@ impl<'a, P: Packing> Round<'a, P> {
     }
 
     /// First every group to its minimum, all or nothing; then as many more as there is room for.
-    fn fill(&mut self, work: &Work, order: &[usize]) -> Result<(), Short> {
+    fn fill(&mut self, work: &Work, order: &[usize], already: &BTreeSet<u32>) -> Result<(), Short> {
         let mine = self.placed.len();
         let groups: Vec<_> = work.groups().collect();
         for extra in [false, true] {
             for &at in order {
-                self.fill_group(work, groups[at], extra, mine)?;
+                self.fill_group(work, groups[at], extra, (mine, already))?;
             }
         }
         Ok(())
     }
 
-    /// One group to its minimum, or from there on. What this work got in this round begins at
-    /// `mine`.
+    /// One group to its minimum, or from there on. What this work gets now begins at `mine`;
+    /// `already` are the workers that it got before in this round.
     fn fill_group(
         &mut self,
         work: &Work,
         (at, first, workers): (usize, u32, &[Worker]),
         extra: bool,
-        mine: usize,
+        (mine, already): (usize, &BTreeSet<u32>),
     ) -> Result<(), Short> {
         let state = self.state;
         let group = &work.spec.groups[at];
         let min = group.min as usize;
-        let live = workers.iter().filter(|worker| worker.is_live()).count();
+        let workers = || (first..).zip(workers);
+        let placed = |index: u32| already.contains(&index);
+        let live = workers().filter(|(index, worker)| worker.is_live() || placed(*index));
+        let live = live.count();
         // What is missing to the minimum is placed before anything beyond it.
         let (mut wanted, skip) = match extra {
             false => (min.saturating_sub(live), 0),
             true => (
-                workers.len().saturating_sub(live.max(min)),
+                workers().count().saturating_sub(live.max(min)),
                 min.saturating_sub(live),
             ),
         };
-        let missing = (first..).zip(workers).filter(|(_, w)| w.is_missing());
+        let missing = workers().filter(|(index, w)| w.is_missing() && !placed(*index));
         for (index, worker) in missing.skip(skip) {
             if wanted == 0 {
                 break;
