@@ -259,6 +259,27 @@ pub struct Gpu {
     made: u64,
 }
 
+/// What of a modelled GPU outlasts whoever drives it, as plain values: all but its clients, which
+/// come and go with processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Image {
+    /// Its serial number.
+    pub serial: Name,
+    /// Whether the machine can reset it.
+    pub can_reset: bool,
+    /// Whether MIG mode is in force.
+    pub mode: bool,
+    /// What the mode will be after the next reset.
+    pub pending: bool,
+    /// Whether it fell off the bus.
+    pub lost: bool,
+    /// By GPU instance: its place, and the UUID of its compute instance if it has one.
+    pub instances: BTreeMap<u32, (Instance, Option<Name>)>,
+    /// Compute instances ever made.
+    pub made: u64,
+}
+
 impl Gpu {
     /// A GPU with MIG mode off. `serial` must differ between GPUs; it goes into UUIDs. `can_reset`
     /// is false where the machine can't reset its GPUs.
@@ -275,6 +296,44 @@ impl Gpu {
             clients: BTreeMap::new(),
             made: 0,
         }
+    }
+
+    /// It as plain values, without its clients.
+    pub fn image(&self) -> Image {
+        let plain = |(&gi, of): (&u32, &Gi)| (gi, (of.instance, of.uuid.clone()));
+        Image {
+            serial: self.serial.clone(),
+            can_reset: self.can_reset,
+            mode: self.mode,
+            pending: self.pending,
+            lost: self.lost,
+            instances: self.instances.iter().map(plain).collect(),
+            made: self.made,
+        }
+    }
+
+    /// The GPU of an image, without clients; `None` if `board` has no such instances.
+    pub fn from_image(board: Arc<Board>, latencies: Latencies, image: Image) -> Option<Self> {
+        let known = |(instance, _): &(Instance, Option<Name>)| {
+            let profile = board.profiles.get(usize::from(instance.profile.0));
+            profile.is_some_and(|profile| profile.starts.contains(&instance.start))
+        };
+        if !image.instances.values().all(known) {
+            return None;
+        }
+        let gi = |(gi, (instance, uuid))| (gi, Gi { instance, uuid });
+        Some(Self {
+            board,
+            serial: image.serial,
+            latencies,
+            can_reset: image.can_reset,
+            mode: image.mode,
+            pending: image.pending,
+            lost: image.lost,
+            instances: image.instances.into_iter().map(gi).collect(),
+            clients: BTreeMap::new(),
+            made: image.made,
+        })
     }
 
     /// Executes one call; also tells how long it takes, in milliseconds.
