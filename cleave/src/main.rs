@@ -2,10 +2,27 @@
 
 mod boards;
 mod check;
+#[cfg(feature = "up")]
+mod client;
 mod error;
+#[cfg(feature = "up")]
+mod jobs;
+#[cfg(not(feature = "up"))]
+mod left_out;
+#[cfg(feature = "up")]
+mod places;
+#[cfg(feature = "up")]
+mod replay;
 mod screen;
 mod simulate;
 mod table;
+#[cfg(feature = "up")]
+mod up;
+
+#[cfg(feature = "up")]
+use jobs::{cancel, gpus, logs, ps, run, submit, why};
+#[cfg(not(feature = "up"))]
+use left_out::{cancel, gpus, logs, ps, replay, run, submit, up, why};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::{fs::File, io::Read, path::Path, process::ExitCode};
@@ -31,6 +48,26 @@ enum Command {
     Check(check::Args),
     /// Run a scenario, or a cluster trace, and show what came of it
     Simulate(Box<simulate::Args>),
+    /// Share this machine's GPUs, or simulated ones: start here
+    Up(Box<up::Args>),
+    /// Submit a job: a command with what it needs, or a file
+    Submit(Box<submit::Args>),
+    /// Run a job in the foreground, with this terminal
+    ///
+    /// Exits with the exit code of the job.
+    Run(Box<run::Args>),
+    /// List jobs and how far they are
+    Ps(ps::Args),
+    /// Say why a job waits, or how it ended
+    Why(why::Args),
+    /// Show the output of a job
+    Logs(logs::Args),
+    /// End jobs
+    Cancel(cancel::Args),
+    /// Show the GPUs and who holds which part
+    Gpus(gpus::Args),
+    /// Read a journal back and check what it comes to
+    Replay(replay::Args),
     /// Print the completion script for a shell
     Completions {
         /// The shell
@@ -59,6 +96,15 @@ fn main() -> ExitCode {
         Command::Boards(args) => boards::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Up(args) => up::run(&args),
+        Command::Submit(args) => submit::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Ps(args) => ps::run(&args),
+        Command::Why(args) => why::run(&args),
+        Command::Logs(args) => logs::run(&args),
+        Command::Cancel(args) => cancel::run(&args),
+        Command::Gpus(args) => gpus::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Completions { shell } => {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "cleave", &mut out);

@@ -53,11 +53,54 @@ const LINES: &[(&str, i32, &str)] = &[
     ("completions bash", 0, "cleave"),
 ];
 
+/// The same for `cleave up` and the commands that speak to it, where there is none.
+const UP_LINES: &[(&str, i32, &str)] = &[
+    ("up --dir target/none", 2, "--sim 4xA100-80GB"),
+    ("up --dir target/none --sim 4", 2, "4xA100-80GB"),
+    ("up --dir target/none --sim 4xA10O", 2, "A10O"),
+    ("up --dir target/none --sim 99xL4", 2, "at most"),
+    ("up --sim 4xL4 --agent a.sock", 2, "cannot be used with"),
+    (
+        "up --dir target/none --sim 4xL4 --config scenarios/basics/gang.yaml",
+        2,
+        "`nodes` belongs to a scenario",
+    ),
+    (
+        "up --dir target/none --sim 4xL4 --config none.yaml",
+        2,
+        "none.yaml",
+    ),
+    ("up --sim 4xL4 --socket LONG", 2, "107"),
+    ("ps --socket none.sock", 2, "cleave up --sim 4xA100-80GB"),
+    ("gpus --socket none.sock", 2, "none.sock"),
+    ("ps --socket none.sock a?b", 2, "is not a name"),
+    ("why --socket none.sock ../x", 2, "is not a name"),
+    ("why", 2, "<NAME>"),
+    (
+        "logs --socket none.sock train.3",
+        2,
+        "no `cleave up` answers",
+    ),
+    ("cancel", 2, "NAMES"),
+    ("cancel --all x", 2, "cannot be used with"),
+    ("submit --socket none.sock --gpu 1", 2, "after `--`"),
+    (
+        "submit --socket none.sock -- true",
+        2,
+        "no `cleave up` answers",
+    ),
+    ("submit none.yaml", 2, "none.yaml: not read"),
+    ("submit none.yaml --gpu 1", 2, "cannot be used with"),
+    ("submit --isolation hard -- true", 2, "--gpu"),
+    ("run --env A -- true", 2, "NAME=VALUE"),
+    ("run --socket none.sock", 2, "after `--`"),
+];
+
 fn cleave(line: &str) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let words = line.split_whitespace().map(|word| {
-        let word = word.replace("NODES", NODES);
-        word.replace("PODS", PODS)
+        let word = word.replace("LONG", &"x".repeat(200));
+        word.replace("NODES", NODES).replace("PODS", PODS)
     });
     let mut command = Command::new(env!("CARGO_BIN_EXE_cleave"));
     command.current_dir(root).args(words).output().unwrap()
@@ -65,7 +108,12 @@ fn cleave(line: &str) -> Output {
 
 #[test]
 fn every_line_ends_as_it_should() {
-    for (line, code, says) in LINES {
+    let up: &[_] = if cfg!(feature = "up") {
+        UP_LINES
+    } else {
+        &[("up", 2, "leaves `cleave up`")]
+    };
+    for (line, code, says) in LINES.iter().chain(up) {
         let Output {
             status,
             stdout,

@@ -90,6 +90,12 @@ where
 {
     type Rejection = Refused;
     async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        let length = request.headers().get(header::CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length: u64| length > MOST_BODY as u64) {
+            let error = format!("more than {} MiB at once: submit in parts", MOST_BODY >> 20);
+            return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, error));
+        }
         match timeout(PATIENCE, Json::from_request(request, state)).await {
             Ok(Ok(Json(value))) => Ok(Self(value)),
             Ok(Err(why)) => Err(refused(why.status(), why.body_text())),

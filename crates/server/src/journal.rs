@@ -249,6 +249,13 @@ impl Journal {
         Ok(())
     }
 
+    /// Brings everything into the one file. It is only a convenience for whoever copies that file.
+    pub fn settle(&self) {
+        let _ = self
+            .db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    }
+
     fn broken(&self, why: Why) -> Broken {
         Broken {
             path: self.path.clone(),

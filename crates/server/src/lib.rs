@@ -201,6 +201,7 @@ pub fn run(config: Config, ready: impl FnOnce(&Ready)) -> Result<Summary, Error>
         unfinished,
     });
     core.run(&from_all)?;
+    core.journal.settle();
     let _ = fs::remove_file(&config.socket);
     let held = core.control.state().workloads();
     let running = held.filter(|(_, work)| work.holds()).count() as u64;
