@@ -89,16 +89,70 @@ fn message(error: &Error) -> String {
             "string scalar" => "expected a text".into(),
             other => format!("expected {other}"),
         },
+        Error::InvalidScalar { ty, .. } => match ty.strip_prefix('u').map(str::parse::<u32>) {
+            Some(Ok(bits @ 1..=64)) => {
+                format!(
+                    "expected a whole number from 0 to {}",
+                    u64::MAX >> (64 - bits)
+                )
+            }
+            _ => format!("this is no {ty}"),
+        },
+        Error::UnknownAnchor { .. } => "`*name` without a `&name` before it".into(),
+        Error::UnsupportedTag { tag, .. } => {
+            format!("tag `{tag}` means nothing here: leave it out")
+        }
         other => {
             let text = other.to_string();
-            text.split(" at line ")
-                .next()
-                .unwrap_or_default()
-                .trim_end_matches(',')
-                .into()
+            let text = text.split(" at line ").next().unwrap_or_default();
+            match YAML.iter().find(|(theirs, _)| text.contains(theirs)) {
+                Some((_, ours)) => (*ours).into(),
+                None => format!("this is not YAML: {}", text.trim_end_matches(',')),
+            }
         }
     }
 }
+
+/// What the parser says of common slips, by a part of it, and what we say.
+const YAML: &[(&str, &str)] = &[
+    ("tab", "a tab: indent with blanks"),
+    ("unclosed bracket '['", "this `[` is never closed"),
+    ("unclosed bracket '{'", "this `{` is never closed"),
+    ("unclosed quote", "a quote is never closed"),
+    ("quoted scalar, found unexpected", "a quote is never closed"),
+    ("unknown anchor", "`*name` without a `&name` before it"),
+    (
+        "mapping values are not allowed",
+        "a `:` where no key can stand: put the text in quotes, or look at the indentation",
+    ),
+    (
+        "simple key",
+        "expected `key: value`: is a `:` missing, or the indentation another than above?",
+    ),
+    (
+        "did not find expected key",
+        "expected `key: value`: is the indentation another than above?",
+    ),
+    (
+        "did not find expected '-' indicator",
+        "expected `- item`: is the indentation another than above?",
+    ),
+    ("expected ',' or ']'", "expected `,` or `]`"),
+    ("expected ',' or '}'", "expected `,` or `}`"),
+    (
+        "unknown escape character",
+        "no such escape: write `\\\\`, or put the text in single quotes",
+    ),
+    (
+        "unexpected character",
+        "put a text that begins so in quotes",
+    ),
+    ("invalid boolean", "expected true or false"),
+    (
+        "illegal placement of ':'",
+        "a `:` where no key can stand: is a bracket or a quote above left open?",
+    ),
+];
 
 fn unknown_key(key: &str, expected: &[&str]) -> String {
     let key: String = key.chars().take(60).collect();
@@ -124,7 +178,7 @@ pub(crate) fn meant<S: AsRef<str>>(text: &str, known: &[S]) -> String {
 }
 
 /// The nearest of `known` to `text`, if it is near enough to be what was meant.
-pub(crate) fn near<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn near<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let text = text.to_ascii_lowercase();
     if text.len() > 100 {
         return None;
