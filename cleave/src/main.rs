@@ -3,6 +3,7 @@
 mod boards;
 mod check;
 mod error;
+mod json;
 mod screen;
 mod simulate;
 mod table;
