@@ -11,6 +11,7 @@ const PODS: &str = "scenarios/traces/campus-pods.csv";
 const LINES: &[(&str, i32, &str)] = &[
     ("boards H100-80GB-SXM", 0, "1g.10gb"),
     ("boards H10-80GB", 2, "did you mean H100-80GB?"),
+    ("boards H10", 2, "did you mean H100?"),
     ("boards H100", 0, "H100 means H100-80GB-SXM; there are also"),
     ("boards L4 --json -", 0, "\"memory_mib\": 2"),
     (

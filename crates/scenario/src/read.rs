@@ -3,6 +3,7 @@
 use crate::ast::{File, LATER};
 use crate::place::{Place, Problem};
 use serde_saphyr::{DuplicateKeyPolicy, Error, NonFiniteFloatPolicy, Options};
+use std::cmp::Reverse;
 
 /// Reads a file's text.
 ///
@@ -177,16 +178,21 @@ pub(crate) fn meant<S: AsRef<str>>(text: &str, known: &[S]) -> String {
     }
 }
 
-/// The nearest of `known` to `text`, if it is near enough to be what was meant.
+/// The nearest of `known` to `text`, if it is near enough to be what was meant. Of several as near
+/// it is the one that begins most like the text.
 pub fn near<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let text = text.to_ascii_lowercase();
     if text.len() > 100 {
         return None;
     }
     let far = |name: &str| strsim::damerau_levenshtein(&text, &name.to_ascii_lowercase());
+    let alike = |name: &str| {
+        let pairs = text.chars().zip(name.chars());
+        pairs.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+    };
     known
-        .map(|name| (far(name), name))
-        .filter(|(far, name)| *far <= name.len().max(text.len()) / 3)
+        .map(|name| (far(name), Reverse(alike(name)), name))
+        .filter(|(far, _, name)| *far <= name.len().max(text.len()) / 3)
         .min()
-        .map(|(_, name)| name)
+        .map(|(.., name)| name)
 }
