@@ -1,7 +1,12 @@
 //! `cleave boards`: what the known GPUs can be cut into.
 
-use crate::{screen, table::Table};
-use cleave_model::board::{Board, Catalogue, Layouts, ModeChange};
+use crate::{
+    json::Json,
+    screen,
+    table::{Table, cut},
+};
+use cleave_model::board::{Board, BoardId, Catalogue, Layouts, ModeChange, UnknownBoard};
+use cleave_scenario::near;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -9,42 +14,64 @@ use std::process::ExitCode;
 pub struct Args {
     /// A board by name, alias or family; all boards if left out
     name: Option<String>,
-    /// Print JSON instead of tables
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
     /// Also list every maximal layout (nothing more can be added to it)
     #[arg(long, requires = "name")]
     layouts: bool,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let sink = args.json.open()?;
     let boards = Catalogue::builtin();
-    let text = match &args.name {
-        None if args.json => {
-            let all = boards
-                .ids()
-                .map(|id| as_json(boards.board(id), boards.layouts(id)));
-            pretty(&Value::Array(all.collect()))?
-        }
-        None => overview(&boards),
+    let json = |id| as_json(boards.board(id), boards.layouts(id));
+    let (text, value) = match &args.name {
+        None => (overview(&boards), boards.ids().map(json).collect()),
         Some(name) => {
-            let id = boards
-                .find(name)
-                .map_err(|error| anyhow::anyhow!("{error}"))?;
-            let (board, layouts) = (boards.board(id), boards.layouts(id));
-            if args.json {
-                pretty(&as_json(board, layouts))?
-            } else {
-                detail(board, layouts, args.layouts)
-            }
+            let id = find(&boards, name)?;
+            let text = detail(boards.board(id), boards.layouts(id), args.layouts);
+            let meant = meant(&boards, name, id).map_or(String::new(), |meant| meant + "\n\n");
+            (meant + &text, json(id))
         }
     };
-    screen::print(&text)?;
+    if sink.wants_tables() {
+        screen::print(&text)?;
+    }
+    sink.put(&value)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn pretty(value: &Value) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
+/// The board that a name on the command line means.
+pub fn find(boards: &Catalogue, name: &str) -> anyhow::Result<BoardId> {
+    boards.find(name).map_err(|error| match error {
+        UnknownBoard::None(..) => {
+            let known: Vec<_> = boards.ids().map(|id| boards.board(id)).collect();
+            let names = known.iter().flat_map(|board| {
+                let own = [&board.name, &board.family].into_iter();
+                own.chain(&board.aliases).map(String::as_str)
+            });
+            let near =
+                near(name, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+            anyhow::anyhow!("no board is called {name}{near}: `cleave boards` lists them")
+        }
+        several => several.into(),
+    })
+}
+
+/// Which board an alias or a family's name was taken for, and which it could be taken for; none
+/// where a board is called so itself.
+pub fn meant(boards: &Catalogue, name: &str, id: BoardId) -> Option<String> {
+    let board = boards.board(id);
+    if board.name.eq_ignore_ascii_case(name) {
+        return None;
+    }
+    let others = boards.answering(name).filter(|other| *other != id);
+    let others: Vec<_> = others.map(|id| boards.board(id).name.as_str()).collect();
+    let also = match others[..] {
+        [] => String::new(),
+        _ => format!("; there are also {}", others.join(", ")),
+    };
+    Some(format!("{name} means {}{also}", board.name))
 }
 
 fn overview(boards: &Catalogue) -> String {
@@ -52,31 +79,29 @@ fn overview(boards: &Catalogue) -> String {
     for id in boards.ids() {
         let board = boards.board(id);
         let layouts = boards.layouts(id).len();
-        let cut = !board.profiles.is_empty();
+        let sliced = !board.profiles.is_empty();
         table.row([
             board.name.clone(),
             board.memory_mib.to_string(),
-            if cut {
+            if sliced {
                 board.profiles.len().to_string()
             } else {
                 "–".into()
             },
-            if cut {
+            if sliced {
                 layouts.to_string()
             } else {
                 "–".into()
             },
-            shorten(&board.aliases.join(", "), 20),
+            cut(&board.aliases.join(", "), 20),
         ]);
     }
-    table.render() + "\n`cleave boards NAME` shows profiles, starts and layouts.\n"
-}
-
-fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.into();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
+    let hint = "`cleave boards NAME` shows profiles, starts and layouts.";
+    format!(
+        "{}\n{}\n",
+        table.render(),
+        screen::fill(hint, screen::columns(), 0)
+    )
 }
 
 fn detail(board: &Board, layouts: &Layouts, all: bool) -> String {

@@ -1,6 +1,6 @@
 //! `cleave check`: scenario files against what they expect.
 
-use crate::{error, screen};
+use crate::{error, json::Json, screen};
 use anyhow::Context;
 use cleave_lab::play;
 use serde_json::{Value, json};
@@ -14,9 +14,8 @@ pub struct Args {
     /// Scenario files, or folders that are searched for `*.yaml`
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Print one line of JSON per file
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
 }
 
 /// How one file fared.
@@ -27,26 +26,27 @@ enum Verdict {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let sink = args.json.open()?;
     let files = find(&args.files)?;
     if files.is_empty() {
         anyhow::bail!("no scenario files (*.yaml) found there");
     }
     let (mut different, mut bad) = (0, 0);
+    let mut all = Vec::new();
     for file in &files {
         let verdict = check(file);
         different += usize::from(matches!(verdict, Verdict::Different(_)));
         bad += usize::from(matches!(verdict, Verdict::Bad(_)));
-        let text = if args.json {
-            as_json(file, &verdict)
-        } else {
-            as_text(file, &verdict)
-        };
-        screen::print(&text)?;
+        if sink.wants_tables() {
+            screen::print(&as_text(file, &verdict))?;
+        }
+        all.push(as_json(file, &verdict));
     }
-    if !args.json {
+    if sink.wants_tables() {
         let good = files.len() - different - bad;
         screen::print(&format!("{good} hold, {different} differ, {bad} bad\n"))?;
     }
+    sink.put(&Value::Array(all))?;
     Ok(match (bad, different) {
         (0, 0) => ExitCode::SUCCESS,
         (0, _) => ExitCode::from(error::DIFFERENT),
@@ -130,13 +130,11 @@ fn as_text(file: &Path, verdict: &Verdict) -> String {
     }
 }
 
-fn as_json(file: &Path, verdict: &Verdict) -> String {
+fn as_json(file: &Path, verdict: &Verdict) -> Value {
     let (result, details): (&str, Vec<&String>) = match verdict {
         Verdict::Holds(_) => ("holds", Vec::new()),
         Verdict::Different(lines) => ("different", lines.iter().collect()),
         Verdict::Bad(problem) => ("bad", vec![problem]),
     };
-    let value: Value =
-        json!({"file": file.display().to_string(), "result": result, "details": details});
-    format!("{value}\n")
+    json!({"file": file.display().to_string(), "result": result, "details": details})
 }

@@ -7,6 +7,7 @@ mod client;
 mod error;
 #[cfg(feature = "up")]
 mod jobs;
+mod json;
 #[cfg(not(feature = "up"))]
 mod left_out;
 #[cfg(feature = "up")]

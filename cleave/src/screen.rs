@@ -15,6 +15,36 @@ pub fn complain(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
+/// Columns of text that standard output shows side by side: what `COLUMNS` says, else what the
+/// terminal has; unlimited for a file or a pipe.
+pub fn columns() -> usize {
+    let said = std::env::var("COLUMNS").ok().and_then(|n| n.parse().ok());
+    let seen = || terminal_size::terminal_size_of(std::io::stdout());
+    let seen = || seen().map(|(width, _)| usize::from(width.0));
+    said.or_else(seen).filter(|n| *n > 0).unwrap_or(usize::MAX)
+}
+
+/// Words filled into lines of at most so many columns; lines after the first begin with
+/// `indent` blanks. A longer word stands alone and is left whole.
+pub fn fill(text: &str, columns: usize, indent: usize) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    for (n, word) in text.split(' ').enumerate() {
+        let wide = word.chars().count();
+        if n > 0 && at + 1 + wide > columns && at > indent {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            at = indent;
+        } else if n > 0 {
+            out.push(' ');
+            at += 1;
+        }
+        out.push_str(word);
+        at += wide;
+    }
+    out
+}
+
 /// Whether standard output shows colour: a terminal, and the user did not refuse.
 pub fn colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()

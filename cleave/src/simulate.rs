@@ -4,6 +4,7 @@ mod jobs;
 mod openb;
 mod story;
 
+use crate::json::Json;
 use std::{path::PathBuf, process::ExitCode};
 
 #[derive(clap::Args)]
@@ -14,40 +15,41 @@ pub struct Args {
     /// The format of a recorded trace
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Who decides; several, separated by commas, or `all` are compared
-    #[arg(long, default_value = "cleave", value_delimiter = ',')]
-    policy: Vec<String>,
-    /// Where cleave gets the expected mix of asks: `learned` as they arrive, `known` (the whole
-    /// list's distribution, as the published policies read it), or `prior:FILE` (a pod list)
-    #[arg(long, default_value = "learned")]
-    mix: String,
+    /// Who decides; several, separated by commas, or `all` are compared [default: cleave]
+    #[arg(long, value_delimiter = ',')]
+    policy: Option<Vec<String>>,
+    /// openb: where cleave gets the expected mix of asks: `learned` as they arrive, `known` (the
+    /// whole list's distribution, as the published policies read it), or `prior:FILE` (a pod list)
+    /// [default: learned]
+    #[arg(long)]
+    mix: Option<String>,
     /// openb: the node list (CSV, may be compressed)
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long)]
     nodes: Option<PathBuf>,
     /// openb: the pod list (CSV, may be compressed)
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long)]
     pods: Option<PathBuf>,
     /// openb: a given order of arrivals, one pod number a line
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long)]
     order: Option<PathBuf>,
-    /// Seed of the shuffle where no order is given, and of the random policy
-    #[arg(long, default_value_t = 42)]
-    seed: u64,
-    /// openb: how far arrivals go, as a part of the GPUs there are
-    #[arg(long, default_value_t = 1.3)]
-    until: f64,
+    /// openb: seed of the shuffle where no order is given, and of the random policy [default: 42]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// openb: how far arrivals go, as a part of the GPUs there are [default: 1.3]
+    #[arg(long, conflicts_with = "order")]
+    until: Option<f64>,
     /// csv: the job list (CSV, may be compressed)
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long)]
     jobs: Option<PathBuf>,
     /// csv: which column means what, such as `id=job_id,submit=time:ms,gpus=n,duration=run:ms`
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long)]
     columns: Option<String>,
     /// csv: the cluster, as nodes x GPUs, and perhaps a board: `8x8`, `8x8:H100-80GB-SXM`
-    #[arg(long, conflicts_with = "file")]
-    cluster: Option<String>,
-    /// Also write the results as JSON (`-` for standard output instead of tables)
+    /// (a board left out is A100-80GB)
     #[arg(long)]
-    json: Option<PathBuf>,
+    cluster: Option<String>,
+    #[command(flatten)]
+    json: Json,
 }
 
 /// Formats of recorded traces.
@@ -59,28 +61,58 @@ enum Format {
     Csv,
 }
 
+impl Args {
+    /// Who decides, by name.
+    fn policies(&self) -> Vec<&str> {
+        match &self.policy {
+            Some(names) => names.iter().map(String::as_str).collect(),
+            None => vec!["cleave"],
+        }
+    }
+
+    /// Refuses an option that would change nothing, rather than to let it pass for one that did.
+    fn check(&self) -> anyhow::Result<()> {
+        use Format::{Csv, Openb};
+        let given: [(&str, bool, &[Format]); 10] = [
+            ("policy", self.policy.is_some(), &[Openb, Csv]),
+            ("mix", self.mix.is_some(), &[Openb]),
+            ("nodes", self.nodes.is_some(), &[Openb]),
+            ("pods", self.pods.is_some(), &[Openb]),
+            ("order", self.order.is_some(), &[Openb]),
+            ("seed", self.seed.is_some(), &[Openb]),
+            ("until", self.until.is_some(), &[Openb]),
+            ("jobs", self.jobs.is_some(), &[Csv]),
+            ("columns", self.columns.is_some(), &[Csv]),
+            ("cluster", self.cluster.is_some(), &[Csv]),
+        ];
+        for (name, given, formats) in given {
+            let of_use = self.format.is_some_and(|format| formats.contains(&format));
+            if given && !of_use {
+                let with = formats.iter().map(|format| match format {
+                    Openb => "--format openb",
+                    Csv => "--format csv",
+                });
+                let with: Vec<_> = with.collect();
+                let here = match self.format {
+                    Some(Openb) => "not with openb",
+                    Some(Csv) => "not with csv",
+                    None => "a scenario file says itself what happens and who decides",
+                };
+                anyhow::bail!("--{name} goes with {}: {here}", with.join(" or "));
+            }
+        }
+        Ok(())
+    }
+}
+
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    args.check()?;
     match (args.format, &args.file) {
         (Some(Format::Openb), _) => openb::run(args),
         (Some(Format::Csv), _) => jobs::run(args),
         (None, Some(file)) => story::run(args, file),
         (None, None) => anyhow::bail!("name a scenario file, or a trace with --format"),
     }
-}
-
-/// Puts JSON where it was asked for; true if that was standard output.
-fn put_json(args: &Args, value: &serde_json::Value) -> anyhow::Result<bool> {
-    use anyhow::Context;
-    let Some(path) = &args.json else {
-        return Ok(false);
-    };
-    let text = serde_json::to_string_pretty(value)? + "\n";
-    if path.as_os_str() == "-" {
-        crate::screen::print(&text)?;
-        return Ok(true);
-    }
-    std::fs::write(path, text).with_context(|| format!("{}: not written", path.display()))?;
-    Ok(false)
 }
 
 /// The most memory this process ever held, in MiB, where the system tells.

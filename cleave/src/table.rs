@@ -1,8 +1,13 @@
 //! Plain tables, spark-lines and bars.
 
-use crate::screen::bold;
+use crate::screen::{self, bold};
 
-/// A table whose columns are as wide as their content; numbers to the right.
+/// A column of words is not made narrower than this.
+const NARROWEST: usize = 16;
+
+/// A table whose columns are as wide as their content; numbers to the right. Where that is too
+/// wide for the screen, the widest column of words is folded; where that is not enough, every row
+/// becomes a list of its cells.
 #[derive(Default)]
 pub struct Table {
     head: Vec<String>,
@@ -25,6 +30,10 @@ impl Table {
 
     /// The table as text, with a line end after each row.
     pub fn render(&self) -> String {
+        self.within(screen::columns())
+    }
+
+    fn within(&self, screen: usize) -> String {
         let all = || std::iter::once(&self.head).chain(&self.rows);
         let columns = all().map(Vec::len).max().unwrap_or(0);
         let cell = |row: &[String], at: usize| row.get(at).cloned().unwrap_or_default();
@@ -37,14 +46,22 @@ impl Table {
                 cells.all(|text| is_number(&text)) && !self.rows.is_empty()
             })
             .collect();
+        let wide = widths.iter().sum::<usize>() + GAP * columns.saturating_sub(1);
+        if wide > screen {
+            let words = (0..columns).filter(|at| !numeric[*at]);
+            let room = |at: &usize| (widths[*at] + screen).saturating_sub(wide);
+            return match words.max_by_key(|at| widths[*at]) {
+                Some(at) if room(&at) >= NARROWEST => self.folded(at, room(&at)).within(screen),
+                _ => self.listed(screen),
+            };
+        }
         let mut out = String::new();
         for (n, row) in all().enumerate() {
             let mut line = String::new();
             for at in 0..columns {
                 let text = cell(row, at);
                 let fill = " ".repeat(widths[at] - width(&text));
-                let gap = if at > 0 { "  " } else { "" };
-                line += gap;
+                line += &" ".repeat(if at > 0 { GAP } else { 0 });
                 line += &if numeric[at] {
                     fill + &text
                 } else {
@@ -57,6 +74,55 @@ impl Table {
         }
         out
     }
+
+    /// The same with one column folded into lines of at most so many characters.
+    fn folded(&self, column: usize, most: usize) -> Self {
+        let mut folded = Self::new(self.head.iter().map(String::as_str));
+        folded.head[column] = cut(&self.head[column], most);
+        for row in &self.rows {
+            let cell = row.get(column).map_or("", String::as_str);
+            let lines = screen::fill(cell, most, 0);
+            for (n, line) in lines
+                .lines()
+                .chain(cell.is_empty().then_some(""))
+                .enumerate()
+            {
+                let rest = row
+                    .iter()
+                    .map(|cell| if n == 0 { cell.as_str() } else { "" });
+                let mut cells: Vec<String> = rest.map(String::from).collect();
+                cells[column] = cut(line, most);
+                folded.rows.push(cells);
+            }
+        }
+        folded
+    }
+
+    /// Every row as lines of a column's head and its cell.
+    fn listed(&self, screen: usize) -> String {
+        let head = self.head.iter().map(|head| width(head)).max().unwrap_or(0);
+        let mut out = String::new();
+        for (n, row) in self.rows.iter().enumerate() {
+            out += if n > 0 { "\n" } else { "" };
+            for (name, cell) in self.head.iter().zip(row) {
+                let fill = " ".repeat(head - width(name) + GAP);
+                let line = screen::fill(&format!("{name}{fill}{cell}"), screen, head + GAP);
+                out += &format!("{}\n", line.trim_end());
+            }
+        }
+        out
+    }
+}
+
+/// Blanks between columns.
+const GAP: usize = 2;
+
+/// As much of a text as so many characters show.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 fn is_number(text: &str) -> bool {
@@ -104,6 +170,12 @@ pub fn spark_between(values: &[f64], least: f64, most: f64) -> String {
     values.iter().map(|&value| level(value)).collect()
 }
 
+/// So many of something that takes an `s` where it is not one: `1 node`, `1,024 nodes`.
+pub fn counted(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {what}{s}", grouped(number))
+}
+
 /// A whole number with thin groups of three, such as `12,500`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -130,6 +202,28 @@ mod tests {
             table.render(),
             "board       GPUs\nT4             8\nH100-80GB  1,024\n"
         );
+    }
+
+    #[test]
+    fn a_table_fits_the_screen() {
+        let mut table = Table::new(["workload", "GPUs", "why"]);
+        table.row([
+            "train",
+            "8",
+            "not enough GPUs left on any node that it may use",
+        ]);
+        table.row(["note", "1", ""]);
+        let folded = "workload  GPUs  why\n\
+                      train        8  not enough GPUs left on\n\
+                      \u{20}               any node that it may use\n\
+                      note         1\n";
+        assert_eq!(table.within(40), folded);
+        let listed = "workload  train\n\
+                      GPUs      8\n\
+                      why       not enough\n          GPUs left\n          on any\n\
+                      \u{20}         node that\n          it may use\n\n\
+                      workload  note\nGPUs      1\nwhy\n";
+        assert_eq!(table.within(20), listed);
     }
 
     #[test]

@@ -4,16 +4,46 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 const NODES: &str = "scenarios/traces/campus-nodes.csv";
+const JOBS: &str = "scenarios/traces/campus-jobs.csv";
 const PODS: &str = "scenarios/traces/campus-pods.csv";
 
 /// Words of a command line, its exit code, and what its output or its complaint says.
 const LINES: &[(&str, i32, &str)] = &[
     ("boards H100-80GB-SXM", 0, "1g.10gb"),
-    ("boards H10-80GB", 2, "H100-80GB-SXM"),
+    ("boards H10-80GB", 2, "did you mean H100-80GB?"),
+    ("boards H10", 2, "did you mean H100?"),
+    ("boards H100", 0, "H100 means H100-80GB-SXM; there are also"),
+    ("boards L4 --json -", 0, "\"memory_mib\": 2"),
+    (
+        "boards --json no-such-folder/x",
+        2,
+        "--json no-such-folder/x",
+    ),
+    ("check scenarios/basics/gang.yaml --json -", 0, "\"holds\""),
     ("check scenarios/basics/gang.yaml", 0, "1 hold"),
     ("check no-such-file.yaml", 2, "no-such-file.yaml"),
     ("simulate scenarios/basics/gang.yaml", 0, "elastic"),
+    (
+        "simulate cleave/tests/unmet.yaml",
+        1,
+        "unmet.yaml:6:14: at the end: expected",
+    ),
+    (
+        "check cleave/tests/unmet.yaml",
+        1,
+        "unmet.yaml:6:14: at the end: expected",
+    ),
+    (
+        "simulate scenarios/basics/gang.yaml --json no-such-folder/x",
+        2,
+        "--json no-such-folder/x",
+    ),
     ("simulate --format openb", 2, "--nodes"),
+    (
+        "simulate --format openb --nodes cleave/tests/odd-nodes.csv --pods PODS --until 0.2",
+        0,
+        "no board is called MI5: cleave leaves out 8 GPUs on 1 nodes",
+    ),
     (
         "simulate --format openb --nodes NODES --pods PODS --until 0",
         2,
@@ -46,7 +76,57 @@ const LINES: &[(&str, i32, &str)] = &[
     ),
     ("simulate --format csv --jobs PODS", 2, "--cluster"),
     (
+        "simulate --format csv --jobs JOBS --cluster 8x8 --policy cleave,first-fit",
+        0,
+        "1,200 jobs on 64 GPUs (A100-80GB)",
+    ),
+    (
+        "simulate --format csv --jobs JOBS --cluster 8x8:H100 --json -",
+        0,
+        "--cluster: H100 means H100-80GB-SXM",
+    ),
+    (
+        "simulate --format csv --jobs JOBS --cluster 8x8:H300",
+        2,
+        "no board is called H300 (did you mean H100?)",
+    ),
+    (
         "simulate scenarios/basics/gang.yaml --nodes NODES",
+        2,
+        "--nodes goes with --format openb: a scenario file says itself",
+    ),
+    (
+        "simulate scenarios/basics/gang.yaml --mix known",
+        2,
+        "--mix goes",
+    ),
+    (
+        "simulate scenarios/basics/gang.yaml --seed 1",
+        2,
+        "--seed goes",
+    ),
+    (
+        "simulate scenarios/basics/gang.yaml --until 1",
+        2,
+        "--until goes",
+    ),
+    (
+        "simulate scenarios/basics/gang.yaml --policy all",
+        2,
+        "--policy goes",
+    ),
+    (
+        "simulate --format csv --order PODS",
+        2,
+        "--order goes with --format openb: not with csv",
+    ),
+    (
+        "simulate --format openb --jobs PODS",
+        2,
+        "--jobs goes with --format csv: not with openb",
+    ),
+    (
+        "simulate --format openb --nodes NODES --pods PODS --order PODS --until 1",
         2,
         "cannot be used with",
     ),
@@ -96,14 +176,43 @@ const UP_LINES: &[(&str, i32, &str)] = &[
     ("run --socket none.sock", 2, "after `--`"),
 ];
 
-fn cleave(line: &str) -> Output {
+fn command(line: &str) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let words = line.split_whitespace().map(|word| {
-        let word = word.replace("LONG", &"x".repeat(200));
-        word.replace("NODES", NODES).replace("PODS", PODS)
+        let word = word
+            .replace("LONG", &"x".repeat(200))
+            .replace("NODES", NODES);
+        word.replace("PODS", PODS).replace("JOBS", JOBS)
     });
     let mut command = Command::new(env!("CARGO_BIN_EXE_cleave"));
-    command.current_dir(root).args(words).output().unwrap()
+    command.current_dir(root).args(words);
+    command
+}
+
+fn cleave(line: &str) -> Output {
+    command(line).output().unwrap()
+}
+
+/// On a narrow screen tables become lists and long lines are folded.
+#[test]
+fn nothing_is_wider_than_the_screen() {
+    let lines = [
+        "boards",
+        "boards A30",
+        "simulate scenarios/basics/shares.yaml",
+        "simulate scenarios/basics/too-large.yaml",
+        "simulate --format openb --nodes NODES --pods PODS --policy static,random",
+        "simulate --format csv --jobs JOBS --cluster 8x8",
+    ];
+    for (line, screen) in lines.iter().flat_map(|line| [(line, 40), (line, 80)]) {
+        let out = command(line).env("COLUMNS", screen.to_string()).output();
+        let out = out.unwrap();
+        assert_eq!(out.status.code(), Some(0), "{line}");
+        let text = String::from_utf8(out.stdout).unwrap();
+        for shown in text.lines() {
+            assert!(shown.chars().count() <= screen, "{line}, {screen}: {shown}");
+        }
+    }
 }
 
 #[test]

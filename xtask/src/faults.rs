@@ -13,6 +13,8 @@ pub fn run(root: &Path, args: &[&str]) -> Result<bool> {
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["test", "--quiet", "--release", "--package", "cleave-sim"])
         .args(["--test", "worlds", "faulty_worlds_settle"])
+        // How far it is, and a failure while the rest still runs.
+        .args(["--", "--nocapture"])
         .envs(variables)
         .current_dir(root)
         .status()

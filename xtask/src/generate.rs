@@ -18,10 +18,15 @@ const GENERATED: &[Generated] = &[
         cleave_lab::sample::nodes,
     ),
     ("scenarios/traces/campus-pods.csv", campus_pods),
+    ("scenarios/traces/campus-jobs.csv", campus_jobs),
 ];
 
 fn campus_pods() -> String {
     cleave_lab::sample::pods(1)
+}
+
+fn campus_jobs() -> String {
+    cleave_lab::sample::jobs(1)
 }
 
 /// Rewrites the generated files whose content changed.

@@ -59,13 +59,18 @@ pub fn run(root: &Path, what: &[&str]) -> Result<bool> {
     if cfg!(debug_assertions) {
         return in_release(root, what);
     }
+    // Before minutes of work, so that a wrong path costs nothing.
+    let json = wanted.json.as_ref().map(|file| {
+        let opened = fs::File::create(file);
+        opened.with_context(|| file.display().to_string())
+    });
+    let json = json.transpose()?;
     let rows = match &wanted.measurements[..] {
         [(measurement, words)] => take(measurement, words, &wanted.data)?,
         several => apart(root, several, &wanted.data)?,
     };
-    if let Some(file) = &wanted.json {
-        let text = serde_json::to_string_pretty(&rows)?;
-        fs::write(file, text + "\n").with_context(|| file.display().to_string())?;
+    if let Some(file) = json {
+        serde_json::to_writer_pretty(file, &rows)?;
     }
     Ok(true)
 }

@@ -1,9 +1,10 @@
 //! `cleave cancel`: ends jobs.
 
-use super::{Server, block_on, matches, outline, own_name, pattern, put_json, refused, told};
+use super::{Server, block_on, matches, outline, own_name, pattern, refused, told};
+use crate::json::Json;
 use crate::{client::Client, error, screen};
 use cleave_server::api::{Cancellation, Cancelled, Jobs, Row};
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 /// Jobs that are fetched at most to find those that are meant.
 const MOST: u32 = 100_000;
@@ -19,9 +20,8 @@ pub struct Args {
     /// With --all or `*`: those of others too, for administrators
     #[arg(long)]
     everyone: bool,
-    /// Also write what came of it as JSON (`-` for standard output instead of text)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
     #[command(flatten)]
     server: Server,
 }
@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .post("/v1/cancel", &cancellation)
             .await
             .map_err(told)?;
-        if !put_json(args.json.as_deref(), &answer)? && !answer.jobs.is_empty() {
+        if !args.json.put(&answer)? && !answer.jobs.is_empty() {
             screen::print(&format!("cancelled: {}\n", outline::names(&answer.jobs)))?;
         }
         for (name, why) in &answer.refused {

@@ -1,16 +1,17 @@
 //! `cleave gpus`: each GPU as a bar of its memory units, cut into what lies on it.
 
 use super::{
-    Server, block_on, ps, put_json,
+    Server, block_on, ps,
     text::{NARROW, cores, cut, mib, tame, width, wrap},
     told,
 };
+use crate::json::Json;
 use crate::{
     screen::{self, bold, tint},
     table::Table,
 };
 use cleave_server::api::{Fleet, Gpu, Node, Part};
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, process::ExitCode};
 
 /// Letters that stand for jobs, and what stands for all jobs after them.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -24,9 +25,8 @@ const WIDEST_BAR: usize = 47;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also write them as JSON (`-` for standard output instead of bars)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
     #[command(flatten)]
     server: Server,
 }
@@ -34,7 +34,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let client = args.server.client();
     let fleet = block_on(async { client.get::<Fleet>("/v1/gpus").await.map_err(told) })?;
-    if !put_json(args.json.as_deref(), &fleet)? {
+    if !args.json.put(&fleet)? {
         screen::print(&render(&fleet, width()))?;
     }
     Ok(ExitCode::SUCCESS)

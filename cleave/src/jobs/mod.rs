@@ -24,12 +24,7 @@ use crate::{
 };
 use anyhow::Context;
 use cleave_model::Name;
-use serde::Serialize;
-use std::{
-    future::Future,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{future::Future, path::PathBuf, process::ExitCode};
 
 /// Which server.
 #[derive(clap::Args)]
@@ -56,20 +51,6 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     // A thread may still wait for standard input; nobody waits for it.
     runtime.shutdown_background();
     result
-}
-
-/// Puts JSON where it was asked for; true if that was standard output.
-fn put_json(json: Option<&Path>, value: &impl Serialize) -> anyhow::Result<bool> {
-    let Some(path) = json else {
-        return Ok(false);
-    };
-    let text = serde_json::to_string_pretty(value)? + "\n";
-    if path.as_os_str() == "-" {
-        screen::print(&text)?;
-        return Ok(true);
-    }
-    std::fs::write(path, text).with_context(|| format!("{}: not written", path.display()))?;
-    Ok(false)
 }
 
 /// A name that a job may have.

@@ -3,16 +3,17 @@
 use super::{
     Server, block_on, matches, outline,
     outline::Line,
-    own_name, pattern, put_json,
+    own_name, pattern,
     text::{NARROW, count, cut, screen_size, span, tame, width},
     told,
 };
+use crate::json::Json;
 use crate::{
     screen::{self, tint},
     table::{Table, grouped},
 };
 use cleave_server::api::{Jobs, Phase, Row};
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 /// Jobs that are fetched at most.
 const MOST: u32 = 100_000;
@@ -35,9 +36,8 @@ pub struct Args {
     /// Every job on a line of its own, however many there are
     #[arg(long)]
     full: bool,
-    /// Also write the list as JSON (`-` for standard output instead of the table)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
     #[command(flatten)]
     server: Server,
 }
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         |row: &Row| args.names.is_empty() || args.names.iter().any(|name| matches(name, &row.name));
     jobs.jobs
         .retain(|row| named(row) && (!args.mine || row.user == me));
-    if put_json(args.json.as_deref(), &jobs)? {
+    if args.json.put(&jobs)? {
         return Ok(ExitCode::SUCCESS);
     }
     let lines = match screen_size() {

@@ -1,9 +1,9 @@
 //! `cleave submit`: jobs to be run when there is room.
 
 use super::{
-    Server, block_on, follow::patiently, outline, put_json, refused, request::Flags, surroundings,
-    told,
+    Server, block_on, follow::patiently, outline, refused, request::Flags, surroundings, told,
 };
+use crate::json::Json;
 use crate::{
     client::{Client, Failure},
     error, screen,
@@ -30,9 +30,8 @@ pub struct Args {
     /// Come back when they are over: 0 if all of them did their work, 1 if one failed
     #[arg(long)]
     wait: bool,
-    /// Also write the names as JSON (`-` for standard output instead of text)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
     #[command(flatten)]
     server: Server,
 }
@@ -55,7 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
             Err(failure) => return Err(told(failure)),
         };
-        if !put_json(args.json.as_deref(), &Submitted { jobs: jobs.clone() })? {
+        if !args.json.put(&Submitted { jobs: jobs.clone() })? {
             screen::print(&summary(&jobs))?;
         }
         match args.wait {

@@ -1,16 +1,17 @@
 //! `cleave why`: what keeps a job from running, or how it ended.
 
 use super::{
-    Server, block_on, job_name, ps, put_json,
+    Server, block_on, job_name, ps,
     text::{count, span, tame, width, wrap},
     told,
 };
+use crate::json::Json;
 use crate::{
     screen::{self, bold, tint},
     table::Table,
 };
 use cleave_server::api::{Attempt, Detail, Phase};
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 /// Attempts that are shown at most, the latest of them.
 const MOST_ATTEMPTS: usize = 12;
@@ -21,9 +22,8 @@ const KEYS: usize = 7;
 pub struct Args {
     /// The job
     name: String,
-    /// Also write it as JSON (`-` for standard output instead of text)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
     #[command(flatten)]
     server: Server,
 }
@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = job_name(&args.name)?;
     let client = args.server.client();
     let detail = block_on(async { client.job(&name).await.map_err(told) })?;
-    if !put_json(args.json.as_deref(), &detail)? {
+    if !args.json.put(&detail)? {
         screen::print(&render(&detail, width()))?;
     }
     Ok(ExitCode::SUCCESS)

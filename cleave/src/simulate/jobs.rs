@@ -1,9 +1,9 @@
 //! A job list in time on a cluster of equal nodes: waits, completion times, use.
 
-use super::{Args, peak_rss_mib, put_json};
+use super::{Args, peak_rss_mib};
 use crate::{
-    screen,
-    table::{Table, grouped, spark},
+    boards, screen,
+    table::{Table, counted, spark},
 };
 use anyhow::{Context, bail};
 use cleave_control::Request;
@@ -15,7 +15,7 @@ use cleave_lab::{
     convert::Unsaid,
     trace::{Text, jobs},
 };
-use cleave_model::{GPU, Millis, Name, event::Event, node::Node, prices::Prices};
+use cleave_model::{GPU, Millis, Name, board::Catalogue, event::Event, node::Node, prices::Prices};
 use cleave_scenario::Duration;
 use cleave_sim::{Outcome, Settings, World};
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(cluster) = &args.cluster else {
         bail!("--format csv needs --cluster NODESxGPUS, such as 8x8 or 8x8:H100-80GB-SXM");
     };
+    let sink = args.json.open()?;
     let nodes = nodes(cluster)?;
     let map = match &args.columns {
         Some(text) => text.parse::<jobs::ColumnMap>()?,
@@ -60,8 +61,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut facts: Vec<Event> = nodes.iter().cloned().map(Event::Node).collect();
     facts.extend(queues(&script));
     let mut rows = Vec::new();
-    for policy in &args.policy {
-        rows.push(match policy.as_str() {
+    for policy in args.policies() {
+        rows.push(match policy {
             "cleave" => play(policy, ByPrice::default(), &facts, &script)?,
             "first-fit" => play(policy, FirstFit::default(), &facts, &script)?,
             other => bail!("--policy {other}: over a job list there are cleave and first-fit"),
@@ -73,9 +74,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         Value::Array(json)
     };
-    if !put_json(args, &json)? {
-        screen::print(&tables(&rows))?;
+    if sink.wants_tables() {
+        screen::print(&tables(&rows, &nodes[0].gpus[0]))?;
     }
+    sink.put(&json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -93,11 +95,12 @@ fn nodes(cluster: &str) -> anyhow::Result<Vec<Node>> {
         .ok()
         .filter(|n| (1..=32).contains(n))
         .with_context(wrong)?;
-    let boards = cleave_model::board::Catalogue::builtin();
-    let board = boards
-        .find(board)
-        .map_err(|error| anyhow::anyhow!("--cluster: {error}"))?;
-    let board = Name::new(&boards.board(board).name)?;
+    let known = Catalogue::builtin();
+    let id = boards::find(&known, board).context("--cluster")?;
+    if let Some(meant) = boards::meant(&known, board, id) {
+        screen::complain(&format!("--cluster: {meant}"));
+    }
+    let board = Name::new(&known.board(id).name)?;
     let node = |number: usize| {
         Ok(Node {
             name: Name::new(format!("n{number:05}"))?,
@@ -163,20 +166,27 @@ fn use_pct(row: &Row) -> f64 {
     row.outcome.held_unit_ms(row.ended) as f64 * 100.0 / all.max(1.0)
 }
 
-fn tables(rows: &[Row]) -> String {
+fn tables(rows: &[Row], board: &Name) -> String {
+    let width = screen::columns();
+    let head = rows.first().map_or(String::new(), |row| {
+        let (gpus, jobs) = (row.gpus as u64, row.outcome.submitted);
+        format!(
+            "{} on {} ({board})",
+            counted(jobs, "job"),
+            counted(gpus, "GPU")
+        )
+    });
     let mut table = Table::new([
         "policy",
-        "jobs",
         "wait p50",
         "wait p95",
-        "makespan",
+        "all done after",
         "GPUs held %",
         "time",
     ]);
     for row in rows {
         table.row([
             row.policy.clone(),
-            grouped(row.outcome.submitted),
             Duration(row.outcome.wait_percentile(50) / 1000 * 1000).to_string(),
             Duration(row.outcome.wait_percentile(95) / 1000 * 1000).to_string(),
             Duration(row.ended / 60_000 * 60_000).to_string(),
@@ -184,17 +194,19 @@ fn tables(rows: &[Row]) -> String {
             format!("{:.1} s", row.wall_s),
         ]);
     }
-    let mut out = table.render() + "\nGPUs held over the run\n";
+    let mut out = screen::fill(&head, width, 0) + "\n\n" + &table.render();
+    out += "\nGPUs held over the run\n";
+    let columns = width.saturating_sub(11).clamp(1, 60) as u64;
     for row in rows {
         let at = |part: u64| {
-            let time = row.ended / 60 * part;
+            let time = row.ended / columns * part;
             let before = row.outcome.held.partition_point(|(at, _)| *at <= time);
             before
                 .checked_sub(1)
                 .map_or(0.0, |ix| row.outcome.held[ix].1 as f64)
         };
-        let line: Vec<f64> = (0..60).map(at).collect();
-        out += &format!("{:<9} {}\n", row.policy, spark(&line));
+        let line: Vec<f64> = (0..columns).map(at).collect();
+        out += &format!("{:<10} {}\n", row.policy, spark(&line));
     }
     out
 }

@@ -1,6 +1,6 @@
 //! The packing benchmark over an openb trace: arrivals only, what fits nowhere is dropped.
 
-use super::{Args, peak_rss_mib, put_json};
+use super::{Args, peak_rss_mib};
 use crate::{
     screen::{self, Progress},
     table::{Table, grouped, spark_between},
@@ -10,7 +10,7 @@ use cleave_lab::{
     convert::Unsaid,
     protocol::{self, Run},
     study::{
-        Cleave,
+        Cleave, models,
         openb::{List, Times, Who},
     },
     trace::{Text, openb, sequence},
@@ -22,8 +22,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where the tables read the curves, in percent of the GPUs arrived.
-const POINTS: [usize; 6] = [80, 90, 95, 100, 110, 130];
+/// Where the tables read the curves, in percent of the GPUs asked for; the last few that are
+/// reached are shown.
+const POINTS: [usize; 9] = [20, 40, 60, 80, 90, 95, 100, 110, 130];
+const SHOWN: usize = 6;
+
+const SEED: u64 = 42;
+const UNTIL: f64 = 1.3;
 
 struct Row {
     policy: String,
@@ -37,12 +42,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (Some(nodes), Some(pods)) = (&args.nodes, &args.pods) else {
         bail!("--format openb needs --nodes FILE and --pods FILE");
     };
-    if !(args.until > 0.0 && args.until <= 10.0) {
-        bail!(
-            "--until {}: a part of the GPUs between 0 and 10, such as 1.3",
-            args.until
-        );
+    let (seed, until) = (args.seed.unwrap_or(SEED), args.until.unwrap_or(UNTIL));
+    if !(until > 0.0 && until <= 10.0) {
+        bail!("--until {until}: a part of the GPUs between 0 and 10, such as 1.3");
     }
+    let mix_name = args.mix.as_deref().unwrap_or("learned");
+    let sink = args.json.open()?;
     let list = List::of(openb::Trace::read(nodes, pods)?)?;
     let arrivals = match &args.order {
         Some(order) => {
@@ -50,19 +55,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             sequence::given(&list.trace.pods, &order)?
         }
         None => {
-            let target = (list.trace.total_gpu_milli() as f64 * args.until) as u64;
-            sequence::shuffled(&list.trace.pods, args.seed, target)?
+            let target = (list.trace.total_gpu_milli() as f64 * until) as u64;
+            sequence::shuffled(&list.trace.pods, seed, target)?
         }
     };
-    let prior = prior(args, &list)?;
+    let prior = prior(mix_name, &list)?;
+    let policies = policies(&args.policies(), prior.is_some())?;
+    if policies.iter().any(|who| matches!(who, Who::Cleave(_))) {
+        for unknown in models::unknown(&list.trace) {
+            screen::complain(&format!("cleave: {unknown}"));
+        }
+    }
     let mut results = Vec::new();
-    for who in policies(&args.policy, prior.is_some())? {
+    for who in policies {
         let began = Instant::now();
         let mut times = Times::default();
         let mut progress = Progress::new(who.name(), arrivals.len() as u64);
-        let run = match (who, who.baseline(args.seed)) {
+        let run = match (who, who.baseline(seed)) {
             (_, Some(rule)) => {
-                let fleet = list.fleet.shuffled(args.seed);
+                let fleet = list.fleet.shuffled(seed);
                 let order = arrivals.iter().enumerate().map(|(at, arrival)| {
                     progress.at(at as u64);
                     arrival.pod
@@ -93,7 +104,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         results.push(Row {
             policy: short(who).into(),
             mix: match who {
-                Who::Cleave(_) => args.mix.clone(),
+                Who::Cleave(_) => mix_name.into(),
                 Who::Fgd => "known".into(),
                 _ => "none".into(),
             },
@@ -108,9 +119,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         Value::Array(json)
     };
-    if !put_json(args, &json)? {
+    if sink.wants_tables() {
         screen::print(&tables(&list, arrivals.len(), &results))?;
     }
+    sink.put(&json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -123,14 +135,14 @@ fn short(who: Who) -> &'static str {
     }
 }
 
-fn policies(names: &[String], known: bool) -> anyhow::Result<Vec<Who>> {
+fn policies(names: &[&str], known: bool) -> anyhow::Result<Vec<Who>> {
     let cleave = Who::Cleave(if known { Mix::Prior } else { Mix::Learned });
     let all = [cleave, Who::Fgd, Who::BestFit, Who::Random, Who::Static];
     let mut chosen = Vec::new();
     for name in names {
-        match all.iter().find(|who| short(**who) == name) {
+        match all.iter().find(|who| short(**who) == *name) {
             Some(who) => chosen.push(*who),
-            None if name == "all" => chosen.extend(all),
+            None if *name == "all" => chosen.extend(all),
             None => bail!("--policy {name}: cleave, fgd, bestfit, random, static or all"),
         }
     }
@@ -138,9 +150,9 @@ fn policies(names: &[String], known: bool) -> anyhow::Result<Vec<Who>> {
 }
 
 /// The mix that is given beforehand, if any.
-fn prior(args: &Args, list: &List) -> anyhow::Result<Option<Vec<(cleave_model::ask::Ask, u64)>>> {
+fn prior(name: &str, list: &List) -> anyhow::Result<Option<Vec<(cleave_model::ask::Ask, u64)>>> {
     let mix = |pods: &[openb::Pod]| Unsaid::default().mix(pods).context("a name of the list");
-    match args.mix.as_str() {
+    match name {
         "learned" => Ok(None),
         "known" => Ok(Some(mix(&list.trace.pods)?)),
         other => match other.strip_prefix("prior:") {
@@ -156,12 +168,15 @@ fn point(curve: &[Option<f64>], percent: usize) -> Option<f64> {
 
 fn tables(list: &List, arrivals: usize, results: &[Row]) -> String {
     let gpus = list.trace.total_gpu_milli() / 1000;
-    let mut out = format!(
-        "{} nodes, {} GPUs, {} arrivals\nnothing leaves, what fits nowhere is dropped\n\n",
+    let width = screen::columns();
+    let head = format!(
+        "{} nodes with {} GPUs; {} pods arrive, one at a time. None leaves again, and one that \
+         fits nowhere is dropped.",
         grouped(list.trace.nodes.len() as u64),
         grouped(gpus),
         grouped(arrivals as u64),
     );
+    let mut out = screen::fill(&head, width.min(80), 0) + "\n\n";
     let reached = |result: &Row| {
         (0..=130)
             .rev()
@@ -172,6 +187,7 @@ fn tables(list: &List, arrivals: usize, results: &[Row]) -> String {
     if points.last() != Some(&last) {
         points.push(last);
     }
+    points.drain(..points.len().saturating_sub(SHOWN));
     let percents = points.iter().map(|percent| format!("{percent} %"));
     let head = ["policy".to_string(), "mix".into()]
         .into_iter()
@@ -188,16 +204,24 @@ fn tables(list: &List, arrivals: usize, results: &[Row]) -> String {
         let wall = format!("{:.1} s", result.wall.as_secs_f64());
         table.row(row.chain([grouped(result.run.dropped as u64), wall]));
     }
-    out += "GPUs allocated (%) when so much of all GPUs had arrived\n";
-    out += &table.render();
+    let some: String = points.iter().take(2).map(|p| format!("{p} %, ")).collect();
+    let line = format!("GPUs in use (%) by the time that pods had asked for {some}… of them");
+    out += &format!("{}\n{}", screen::fill(&line, width, 0), table.render());
+    let line = "mix: how the policy knows which asks to expect (learned as they come, known \
+                beforehand). dropped: pods that fitted nowhere.";
+    out += &format!("{}\n", screen::fill(line, width.min(80), 0));
     out += &savings(gpus, results);
     if last <= 80 {
         return out;
     }
-    out +=
-        &format!("\nGPUs left over as arrivals go from 80 to {last} %, full height 25 % of all\n");
+    let line = format!(
+        "GPUs not in use, as those asked for go from 80 to {last} % of all; █ is 25 % of all"
+    );
+    out += &format!("\n{}\n", screen::fill(&line, width, 0));
     for result in results {
+        let step = 51_usize.div_ceil(width.saturating_sub(9).max(1));
         let left: Vec<f64> = (80..=130)
+            .step_by(step)
             .filter_map(|percent| point(&result.run.allocated, percent))
             .map(|value| 100.0 - value)
             .collect();
@@ -217,12 +241,13 @@ fn savings(gpus: u64, results: &[Row]) -> String {
         if let (Some(ours), Some(theirs)) = (at(first), at(other)) {
             let more = (ours - theirs) / 100.0 * gpus as f64;
             let word = if more >= 0.0 { "more" } else { "fewer" };
-            out += &format!(
-                "at 100 % {} has {:.0} {word} GPUs in use than {}\n",
+            let line = format!(
+                "at 100 % {} has {:.0} {word} GPUs in use than {}",
                 first.policy,
                 more.abs(),
                 other.policy
             );
+            out += &format!("{}\n", screen::fill(&line, screen::columns(), 2));
         }
     }
     if out.is_empty() {

@@ -1,5 +1,5 @@
-//! The cluster trace that ships with the project: made up, in openb's format, by declared
-//! parameters.
+//! The traces that ship with the project: made up, by declared parameters. A node list and a pod
+//! list in openb's format, and a job list.
 //!
 //! A campus cluster of some thousand GPUs of six boards. Work is what such clusters report:
 //! mostly single GPUs and parts of them, few large gangs, some that name a model, CPU asks in
@@ -46,6 +46,26 @@ const MODELS: [(usize, &str); 4] = [
 
 /// Cores per GPU's worth, and how likely: most are modest, some are hungry.
 const CORES_PER_GPU: [u32; 8] = [4, 8, 8, 10, 12, 12, 16, 24];
+
+/// Out of a hundred jobs: how many, GPUs of each worker, workers.
+const JOBS: [(usize, &str, u32); 8] = [
+    (8, "0.25", 1),
+    (8, "0.5", 1),
+    (46, "1", 1),
+    (12, "2", 1),
+    (12, "4", 1),
+    (9, "8", 1),
+    (3, "8", 2),
+    (2, "8", 4),
+];
+
+/// Minutes that a job runs, each as likely.
+const MINUTES: [usize; 12] = [2, 5, 10, 20, 30, 45, 60, 90, 120, 240, 480, 960];
+
+/// Jobs come this many seconds apart on average, so that they want 61 GPUs at any time.
+const GAP_S: usize = 522;
+
+const TEAMS: [&str; 4] = ["biology", "language", "physics", "vision"];
 
 /// The node list as CSV.
 pub fn nodes() -> String {
@@ -106,10 +126,34 @@ pub fn pods(seed: u64) -> String {
     out
 }
 
+/// A job list for about 64 GPUs and a week, as CSV.
+pub fn jobs(seed: u64) -> String {
+    let mut rng = SplitMix64::new(seed);
+    let mut out = String::from("job_id,submit_time,num_gpu,worker_num,duration,queue\n");
+    let mut clock_s = 0;
+    for number in 0..1_200 {
+        clock_s += rng.below(2 * GAP_S);
+        let mut draw = rng.below(100);
+        let size = JOBS.iter().find(|(weight, ..)| {
+            let hit = draw < *weight;
+            draw = draw.wrapping_sub(if hit { 0 } else { *weight });
+            hit
+        });
+        let (_, gpus, workers) = size.expect("the weights sum to a hundred");
+        let runs_s = MINUTES[rng.below(MINUTES.len())] * 60 + rng.below(60);
+        let team = TEAMS[rng.below(TEAMS.len())];
+        let _ = writeln!(
+            out,
+            "job-{number:04},{clock_s},{gpus},{workers},{runs_s},{team}"
+        );
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Text, openb};
+    use crate::trace::{Text, jobs, openb};
 
     #[test]
     fn the_sample_is_a_trace_and_its_parameters_are_sound() {
@@ -119,5 +163,12 @@ mod tests {
         let list = openb::pods(&text("pods", pods(1))).expect("pods");
         assert!(nodes.len() > 400 && list.len() > 2000);
         assert_eq!(pods(1), pods(1));
+        assert_eq!(JOBS.iter().map(|(weight, ..)| weight).sum::<usize>(), 100);
+        let list = jobs::read(&text("jobs", jobs(1)), &Default::default()).expect("jobs");
+        assert_eq!(list.len(), 1_200);
+        assert!(
+            list.iter()
+                .any(|job| job.workers == 4 && job.queue.is_some())
+        );
     }
 }

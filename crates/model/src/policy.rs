@@ -15,7 +15,8 @@ pub struct Policy {
     pub refine_every: u64,
     /// Refined prices take effect so many arrivals after they were asked for.
     pub refine_lag: u64,
-    /// How long a placement may take before it is overdue.
+    /// How long a placement may take before it is overdue, and how long what is left of a gang
+    /// below its minimum keeps its places, for the missing workers to find one.
     pub start_deadline_ms: Millis,
     /// How long a worker has between being told to leave and being ended.
     pub grace_ms: Millis,

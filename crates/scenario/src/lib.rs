@@ -41,6 +41,7 @@ pub use judge::{Difference, Snapshot, Standing, judge};
 pub use place::{Place, Problem, Problems};
 pub use quantity::{Cpu, Duration, GpuAmount, Memory, Price};
 pub use range::MAX_THINGS;
+pub use read::near;
 pub use scenario::{
     Check, Demand, Expect, Happening, Held, Holding, Job, Latency, ReasonCode, Scenario, Set, Spot,
     Timed, Whereabouts,

@@ -3,6 +3,7 @@
 use crate::ast::{File, LATER};
 use crate::place::{Place, Problem};
 use serde_saphyr::{DuplicateKeyPolicy, Error, NonFiniteFloatPolicy, Options};
+use std::cmp::Reverse;
 
 /// Reads a file's text.
 ///
@@ -89,16 +90,70 @@ fn message(error: &Error) -> String {
             "string scalar" => "expected a text".into(),
             other => format!("expected {other}"),
         },
+        Error::InvalidScalar { ty, .. } => match ty.strip_prefix('u').map(str::parse::<u32>) {
+            Some(Ok(bits @ 1..=64)) => {
+                format!(
+                    "expected a whole number from 0 to {}",
+                    u64::MAX >> (64 - bits)
+                )
+            }
+            _ => format!("this is no {ty}"),
+        },
+        Error::UnknownAnchor { .. } => "`*name` without a `&name` before it".into(),
+        Error::UnsupportedTag { tag, .. } => {
+            format!("tag `{tag}` means nothing here: leave it out")
+        }
         other => {
             let text = other.to_string();
-            text.split(" at line ")
-                .next()
-                .unwrap_or_default()
-                .trim_end_matches(',')
-                .into()
+            let text = text.split(" at line ").next().unwrap_or_default();
+            match YAML.iter().find(|(theirs, _)| text.contains(theirs)) {
+                Some((_, ours)) => (*ours).into(),
+                None => format!("this is not YAML: {}", text.trim_end_matches(',')),
+            }
         }
     }
 }
+
+/// What the parser says of common slips, by a part of it, and what we say.
+const YAML: &[(&str, &str)] = &[
+    ("tab", "a tab: indent with blanks"),
+    ("unclosed bracket '['", "this `[` is never closed"),
+    ("unclosed bracket '{'", "this `{` is never closed"),
+    ("unclosed quote", "a quote is never closed"),
+    ("quoted scalar, found unexpected", "a quote is never closed"),
+    ("unknown anchor", "`*name` without a `&name` before it"),
+    (
+        "mapping values are not allowed",
+        "a `:` where no key can stand: put the text in quotes, or look at the indentation",
+    ),
+    (
+        "simple key",
+        "expected `key: value`: is a `:` missing, or the indentation another than above?",
+    ),
+    (
+        "did not find expected key",
+        "expected `key: value`: is the indentation another than above?",
+    ),
+    (
+        "did not find expected '-' indicator",
+        "expected `- item`: is the indentation another than above?",
+    ),
+    ("expected ',' or ']'", "expected `,` or `]`"),
+    ("expected ',' or '}'", "expected `,` or `}`"),
+    (
+        "unknown escape character",
+        "no such escape: write `\\\\`, or put the text in single quotes",
+    ),
+    (
+        "unexpected character",
+        "put a text that begins so in quotes",
+    ),
+    ("invalid boolean", "expected true or false"),
+    (
+        "illegal placement of ':'",
+        "a `:` where no key can stand: is a bracket or a quote above left open?",
+    ),
+];
 
 fn unknown_key(key: &str, expected: &[&str]) -> String {
     let key: String = key.chars().take(60).collect();
@@ -123,16 +178,21 @@ pub(crate) fn meant<S: AsRef<str>>(text: &str, known: &[S]) -> String {
     }
 }
 
-/// The nearest of `known` to `text`, if it is near enough to be what was meant.
-pub(crate) fn near<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The nearest of `known` to `text`, if it is near enough to be what was meant. Of several as near
+/// it is the one that begins most like the text.
+pub fn near<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let text = text.to_ascii_lowercase();
     if text.len() > 100 {
         return None;
     }
     let far = |name: &str| strsim::damerau_levenshtein(&text, &name.to_ascii_lowercase());
+    let alike = |name: &str| {
+        let pairs = text.chars().zip(name.chars());
+        pairs.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+    };
     known
-        .map(|name| (far(name), name))
-        .filter(|(far, name)| *far <= name.len().max(text.len()) / 3)
+        .map(|name| (far(name), Reverse(alike(name)), name))
+        .filter(|(far, _, name)| *far <= name.len().max(text.len()) / 3)
         .min()
-        .map(|(_, name)| name)
+        .map(|(.., name)| name)
 }

@@ -22,6 +22,7 @@ use cleave_model::{
 use cleave_sim::{Faults, Model, Settings, SplitMix64, World};
 use fleet::{genesis, job, name, nodes, workload};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 type Real = World<Walk<ByPrice>, fn(&State) -> Prices>;
 
@@ -210,6 +211,7 @@ fn faulty_worlds_settle() {
     let first = number("CLEAVE_SEED", 0);
     let next = AtomicU64::new(first);
     let count: [AtomicU64; 4] = Default::default();
+    let (done, start) = (AtomicU64::new(0), Instant::now());
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -233,6 +235,13 @@ fn faulty_worlds_settle() {
             let seen = [restarts, outcome.failed, outcome.evictions, outcome.lost];
             for (sum, seen) in count.iter().zip(seen) {
                 sum.fetch_add(seen, Ordering::Relaxed);
+            }
+            let done = 1 + done.fetch_add(1, Ordering::Relaxed);
+            if done.is_multiple_of(100) {
+                let elapsed = start.elapsed().as_secs();
+                let left = elapsed * (worlds - done) / done;
+                let [elapsed, left] = [elapsed, left].map(|s| format!("{}:{:02}", s / 60, s % 60));
+                eprintln!("{done} of {worlds} seeds, {elapsed} min, about {left} left");
             }
         }
     };

@@ -117,14 +117,16 @@ pub fn departures(data: &Path, words: &[&str], note: &mut dyn FnMut(Row)) -> Res
                 let run = || departures::run(&list, who, seed, LOAD_PERCENT);
                 runs.push(taker.time(run)?);
             }
-            let mean = |of: fn(&departures::Steady) -> f64| {
-                hundredths(runs.iter().map(of).sum::<f64>() / runs.len() as f64)
+            let over = |of: fn(&departures::Steady) -> f64| {
+                let values: Vec<f64> = runs.iter().map(of).collect();
+                let spread = Spread::of(&values).expect("seeds are run");
+                json!({ "mean": hundredths(spread.mean), "sd": hundredths(spread.sd) })
             };
             let outcome = json!({
-                "allocated_percent": mean(|r| r.allocated),
-                "offered_percent": mean(|r| r.offered),
-                "refused_work_percent": mean(|r| r.refused_work),
-                "refused_pods_percent": mean(|r| r.refused_pods),
+                "allocated_percent": over(|r| r.allocated),
+                "offered_percent": over(|r| r.offered),
+                "refused_work_percent": over(|r| r.refused_work),
+                "refused_pods_percent": over(|r| r.refused_pods),
                 "pods": runs.iter().map(|r| r.arrived).sum::<u64>(),
             });
             let mut input = input(&list);

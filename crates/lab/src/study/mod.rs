@@ -8,11 +8,13 @@
 //! * [`departures`]: the same lists at a steady load; pods leave again.
 //! * [`slices`] and [`mixes`]: streams of MIG slices on many equal boards, with [`bound`].
 //! * [`cluster`]: a large synthetic cluster and everything at once.
+//! * [`models`]: GPU models of a trace that Cleave does not know.
 
 pub mod bound;
 pub mod cluster;
 pub mod departures;
 pub mod mixes;
+pub mod models;
 pub mod openb;
 pub mod slices;
 

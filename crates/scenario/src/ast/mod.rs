@@ -77,7 +77,7 @@ pub(crate) struct File {
     pub events: Vec<work::Event>,
     /// What should come of it.
     #[serde(default)]
-    pub expect: Vec<expect::Expect>,
+    pub expect: Vec<At<expect::Expect>>,
 }
 
 /// Rules in force.
@@ -90,11 +90,12 @@ pub(crate) struct Policy {
     /// Where the expected mix of asks comes from: `learned` from arrivals (default), or `prior`.
     #[schemars(with = "MixWord")]
     pub mix: Key<Mix>,
-    /// Bid prices are refined after every so many arrivals; 0 is never. Default 50.
+    /// Bid prices are refined at the latest after so many arrivals; 0 is never. Default 1000.
     pub refine_every: Key<u64>,
-    /// Refined prices take effect so many arrivals after they were asked for. Default 50.
+    /// Refined prices take effect so many arrivals after they were asked for. Default 10.
     pub refine_lag: Key<u64>,
-    /// How long a placement may take before it is overdue. Default 5m.
+    /// How long a placement may take before it is overdue. Default 5m. What is left of a gang that
+    /// lost workers with a node keeps its places as long, for the missing ones to come back.
     pub start_deadline: Key<Duration>,
     /// Time between telling a worker to leave and ending it. Default 30s.
     pub grace: Key<Duration>,

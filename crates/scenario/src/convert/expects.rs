@@ -17,7 +17,11 @@ const MAX_PLANS: u32 = 1_000;
 
 impl Converter {
     /// All expectations by time, each list in the order of the file.
-    pub(super) fn expects(&mut self, expects: &[ast::Expect], topology: &[Name]) -> Vec<Expect> {
+    pub(super) fn expects(
+        &mut self,
+        expects: &[At<ast::Expect>],
+        topology: &[Name],
+    ) -> Vec<Expect> {
         let nodes = self
             .nodes
             .keys()
@@ -38,7 +42,9 @@ impl Converter {
         made
     }
 
-    fn expect(&mut self, keys: &ast::Expect, names: &Names<'_>) -> Option<Expect> {
+    fn expect(&mut self, expect: &At<ast::Expect>, names: &Names<'_>) -> Option<Expect> {
+        let At { value: keys, place } = expect;
+        let (own, before) = (*place, self.problems.len());
         let at = keys.at.or(When::End);
         let mut checks = Vec::new();
         let sets = [
@@ -53,6 +59,7 @@ impl Converter {
             }
         }
         for (text, count) in &keys.workers {
+            self.bounds(count.place, count.value);
             for name in self.refer(count.place, "workload", text, names.workloads) {
                 checks.push((count.place, Check::Workers(name, count.value)));
             }
@@ -87,12 +94,25 @@ impl Converter {
         if let Some(At { value, place }) = keys.untouched.at() {
             checks.push((*place, Check::Untouched(self.many(*place, value, names))));
         }
-        checks.extend(
-            keys.evictions
-                .at()
-                .map(|at| (at.place, Check::Evictions(at.value))),
-        );
-        checks.extend(keys.moves.at().map(|at| (at.place, Check::Moves(at.value))));
+        let counts = [
+            (&keys.evictions, Check::Evictions as fn(Count) -> Check),
+            (&keys.moves, Check::Moves),
+        ];
+        for (key, check) in counts {
+            if let Some(at) = key.at() {
+                self.bounds(at.place, at.value);
+                checks.push((at.place, check(at.value)));
+            }
+        }
+        let plans = [
+            keys.minimal.at().map(|at| at.place),
+            keys.stable.at().map(|at| at.place),
+        ];
+        if names.workloads.is_empty() {
+            for place in plans.into_iter().flatten() {
+                self.fail(place, "always holds, as there are no workloads: name some");
+            }
+        }
         if let Some(at) = keys.minimal.at() {
             if !at.value {
                 self.fail(at.place, "`minimal: false` demands nothing: leave it out");
@@ -100,11 +120,17 @@ impl Converter {
             checks.push((at.place, Check::Minimal));
         }
         if let Some(at) = keys.stable.at() {
+            if at.value == 0 {
+                self.fail(at.place, "no more plans decide nothing: write 1 or more");
+            }
             if at.value > MAX_PLANS {
                 let message = format!("so many plans take long: {MAX_PLANS} at most");
                 self.fail(at.place, message);
             }
             checks.push((at.place, Check::Stable(at.value)));
+        }
+        if checks.is_empty() && self.problems.len() == before {
+            self.fail(own, "expects nothing: say what, as in `running: [train]`");
         }
         let place = checks.iter().map(|(place, _)| *place).min();
         let place = keys.at.at().map(|at| at.place).or(place);
@@ -182,6 +208,7 @@ impl Converter {
             None => {}
         }
         if counts {
+            self.bounds(place, count);
             demands.push(Demand::Count(count, among_names));
         } else if let Some(at) = among.at() {
             self.fail(
@@ -196,6 +223,21 @@ impl Converter {
             );
         }
         demands
+    }
+
+    /// Bounds that some number keeps and some number breaks.
+    fn bounds(&mut self, place: Place, count: Count) {
+        match count {
+            Count {
+                least: 0,
+                most: u64::MAX,
+            } => self.fail(place, "at least 0 always holds: write 1 or more"),
+            Count { least, most } if least > most => {
+                let message = format!("at least {least} and at most {most} is no number");
+                self.fail(place, message);
+            }
+            _ => {}
+        }
     }
 
     fn pending(
@@ -214,6 +256,9 @@ impl Converter {
                 checks.push((place, Check::Pending(self.many(place, many, names), None)));
             }
             Pending::Reasons(reasons) => {
+                if reasons.is_empty() {
+                    self.fail(place, "says nothing: write `none`, or leave the key out");
+                }
                 for (text, at) in reasons {
                     let found = self.refer(at.place, "workload", text, names.workloads);
                     let code = reason_code(&at.value);

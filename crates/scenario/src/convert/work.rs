@@ -70,8 +70,29 @@ impl Converter {
                 .extend(made.into_iter().map(|w| (w.name.clone(), w)));
         }
         self.check_claims(&held, file);
+        self.check_worker_names();
         held.sort();
         held
+    }
+
+    /// No workload is called like a worker of another: `x.1` is the second worker of `x`.
+    fn check_worker_names(&mut self) {
+        let mut alike = Vec::new();
+        for name in self.workloads.keys() {
+            let worker = name.as_str().rsplit_once('.').and_then(|(other, index)| {
+                let other = self.workloads.get(other)?;
+                let index: u32 = index.parse().ok()?;
+                (index < other.workers()).then_some((&other.name, index))
+            });
+            alike.extend(worker.map(|(other, index)| (name.clone(), other.clone(), index)));
+        }
+        for (name, other, index) in alike {
+            let [place, first] = [&name, &other].map(|name| self.known_workloads[name]);
+            let message = format!(
+                "`{name}` is also a worker of `{other}` at {first}: call it `{other}-{index}`, say"
+            );
+            self.fail(place, message);
+        }
     }
 
     pub(super) fn workload(&mut self, keys: &Keys, submitted: Millis) -> Vec<Workload> {
