@@ -27,6 +27,7 @@ tasks
   tidy           check the source tree: dependency directions, text, docs
   generate       rewrite the files that are made from code
   faults         whole worlds in which everything goes wrong
+  crashes        real processes, killed at drawn places
   measure        measurements that the documents quote
 ";
 
@@ -52,7 +53,8 @@ fn run() -> Result<ExitCode> {
         ["ci", stages @ ..] => ci::run(&root, stages)?,
         ["tidy"] => tidy::run(&root)?,
         ["generate"] => generate::write_all(&root)?,
-        ["faults", what @ ..] => faults::run(&root, what)?,
+        ["faults", what @ ..] => faults::FAULTS.run(&root, what)?,
+        ["crashes", what @ ..] => faults::CRASHES.run(&root, what)?,
         ["measure", what @ ..] => measure::run(&root, what)?,
         [] | ["help" | "-h" | "--help"] => {
             print!("{USAGE}");

@@ -43,7 +43,7 @@ pub struct Launch {
     /// The server's directory; each agent has one in it.
     pub directory: PathBuf,
     /// How much faster than real GPUs its GPUs are.
-    pub speed: Option<f64>,
+    pub speed: f64,
     /// Whether root may have jobs.
     pub root_jobs: bool,
 }
@@ -76,10 +76,9 @@ impl Agents {
                 socket.clone().into(),
                 "--sim".into(),
                 pool.of_node().into(),
+                "--sim-speed".into(),
+                launch.speed.to_string().into(),
             ];
-            if let Some(speed) = launch.speed {
-                arguments.extend(["--sim-speed".into(), speed.to_string().into()]);
-            }
             if launch.root_jobs {
                 arguments.push("--allow-root-jobs".into());
             }

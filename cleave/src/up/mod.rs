@@ -30,8 +30,13 @@ pub struct Args {
     #[arg(long, value_name = "GPUS", conflicts_with = "agent")]
     sim: Option<String>,
     /// How much faster than real GPUs the pretended ones are cut; 0: at once
-    #[arg(long, value_name = "FACTOR", conflicts_with = "agent")]
-    sim_speed: Option<f64>,
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value_t = 20.0,
+        conflicts_with = "agent"
+    )]
+    sim_speed: f64,
     /// Where the journal and the output of jobs are kept [default: /var/lib/cleave for root, else
     /// ~/.local/state/cleave]
     #[arg(long, value_name = "DIR")]

@@ -29,6 +29,8 @@ use tokio::sync::oneshot;
 const MOST_ENTRIES: usize = 10_000;
 /// Jobs that are not over at most, in all.
 pub const MOST_JOBS: usize = 200_000;
+/// Messages that are kept for a node that is not reached; more are said again later.
+const MOST_UNSENT: usize = 1_000;
 /// Notes of agents that are kept for a batch at most.
 const MOST_NOTES: usize = 1_000;
 
@@ -84,6 +86,8 @@ pub struct Core {
     pub view: Sender<Heard>,
     pub to_self: Sender<Entry>,
     pub links: BTreeMap<Name, (usize, Link)>,
+    /// What nodes that are not reached are to be told when they are.
+    unsent: BTreeMap<Name, Vec<Told>>,
     pub incoming: BTreeMap<Name, Incoming>,
     pending: BTreeMap<u64, Pending>,
     cancelling: Vec<(Answer<Refusals>, Refusals)>,
@@ -106,6 +110,7 @@ impl Core {
             view,
             to_self,
             links: BTreeMap::new(),
+            unsent: BTreeMap::new(),
             incoming: BTreeMap::new(),
             pending: BTreeMap::new(),
             cancelling: Vec::new(),
@@ -151,6 +156,9 @@ impl Core {
             Entry::Cancel(caller, names, answer) => self.cancel(&caller, names, answer),
             Entry::Came(agent, welcome, link) => {
                 let node = welcome.node.clone();
+                for told in self.unsent.remove(&node.name).unwrap_or_default() {
+                    link.tell(told);
+                }
                 self.links.insert(node.name.clone(), (agent, link));
                 let _ = self.view.send(Heard::Came(agent, welcome));
                 self.request(0, Request::Node(node));
@@ -356,15 +364,22 @@ impl Core {
     fn carry_out(&mut self, deed: Deed) -> Result<(), Broken> {
         match deed {
             Deed::Send { node, message } => {
-                let Some((_, link)) = self.links.get(&node) else {
-                    return Ok(());
-                };
                 let job = match &message.order {
                     Order::Place { worker, .. } => self.job_of(worker)?,
                     _ => None,
                 };
                 fault::point("send-before");
-                link.tell(Told::Order(message, job));
+                let told = Told::Order(message, job);
+                match self.links.get(&node) {
+                    Some((_, link)) => link.tell(told),
+                    // A lost message is said again, but only after a while.
+                    None => {
+                        let unsent = self.unsent.entry(node).or_default();
+                        if unsent.len() < MOST_UNSENT {
+                            unsent.push(told);
+                        }
+                    }
+                }
                 fault::point("send-after");
             }
             Deed::Answer { to, reply } => {

@@ -9,10 +9,20 @@ use anyhow::{Context, Result, bail};
 use crate::{markdown, tidy};
 
 /// Slow runs of the built program: the path each of them needs, and the command.
-const E2E: &[(&str, &str)] = &[(
-    "scenarios",
-    "cargo run --release --locked --package cleave -- check scenarios",
-)];
+const E2E: &[(&str, &str)] = &[
+    (
+        "scenarios",
+        "cargo run --release --locked --package cleave -- check scenarios",
+    ),
+    // The journals that a debug build reads in the tests.
+    (
+        "crates/server/tests/journals",
+        "cd crates/server/tests/journals
+grep -v '^#' digests.txt | while read -r digest journal; do
+  cargo run --release --locked --package cleave -- replay $journal --expect $digest
+done",
+    ),
+];
 
 pub fn fmt(root: &Path) -> Result<()> {
     shell(root, "cargo fmt --all --check")
