@@ -257,7 +257,7 @@ impl<'a, P: Packing> Round<'a, P> {
     /// placed, so that a second plan has nothing to add.
     fn conclude(&mut self) {
         if !self.unserved.is_empty() {
-            self.nodes.follow(self.state);
+            self.nodes.follow(self.state, &self.touched);
         }
         let mut judged = BTreeSet::new();
         for work in std::mem::take(&mut self.unserved) {
