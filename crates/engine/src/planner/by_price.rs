@@ -96,7 +96,12 @@ impl Packing for ByPrice {
         copy.follow_prices(state);
     }
 
-    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+    fn place(
+        &mut self,
+        state: &State,
+        ask: AskIx,
+        domains: &Domains<'_>,
+    ) -> Option<(NodeIx, Hold)> {
         self.copy
             .as_mut()
             .expect("followed before")
@@ -233,7 +238,12 @@ impl Copy {
         self.pack.set_node(rank, Some(view));
     }
 
-    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+    fn place(
+        &mut self,
+        state: &State,
+        ask: AskIx,
+        domains: &Domains<'_>,
+    ) -> Option<(NodeIx, Hold)> {
         if !self.asks.contains_key(&ask) {
             let wanted = self.wanted(state, ask);
             self.asks.insert(ask, wanted);
@@ -244,6 +254,8 @@ impl Copy {
             by_rank,
             ranks,
             signatures,
+            mixed,
+            mixed_undo,
             ..
         } = self;
         let wanted = asks.get_mut(&ask).expect("put in above");
@@ -280,21 +292,21 @@ impl Copy {
             };
             if let Some(choice) = choice {
                 pack.place(*kind, ask.memory_bytes, &choice);
-                let books = state.node(by_rank[choice.node as usize])?;
-                return Some(hold(books, ask, way, &choice));
+                let ix = by_rank[choice.node as usize];
+                return Some((ix, hold(state.node(ix)?, ask, way, &choice)));
             }
         }
         let ways: Vec<Way> = wanted.ways.iter().map(|(way, _)| way.clone()).collect();
-        for (&rank, books) in &mut self.mixed {
+        for (&rank, books) in mixed {
             if admits(&books.node, &ask.limits).is_err() || domains.admit(books).is_err() {
                 continue;
             }
             if let Ok(hold) = fit::hold(books, ask, &ways, state.boards()) {
-                self.mixed_undo.push((rank, books.clone()));
+                mixed_undo.push((rank, books.clone()));
                 books
                     .take(&hold, state.boards())
                     .expect("found on these books");
-                return Some(hold);
+                return Some((by_rank[rank as usize], hold));
             }
         }
         None
