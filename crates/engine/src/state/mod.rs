@@ -311,6 +311,11 @@ impl State {
         self.asks.sorted()
     }
 
+    /// The distinct asks in the order in which they first came, but for so many.
+    pub fn asks_behind(&self, known: usize) -> impl Iterator<Item = &Arc<Ask>> {
+        self.asks.behind(known)
+    }
+
     /// How many distinct asks there have been.
     pub fn ask_count(&self) -> usize {
         self.asks.len()
