@@ -42,7 +42,7 @@ fn boards() -> Vec<Board> {
         Board::default(),
         Board {
             memory_mib: 0,
-            layouts: halves,
+            layouts: halves.into(),
         },
     ]
 }
