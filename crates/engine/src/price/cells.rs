@@ -54,6 +54,9 @@ pub struct Cells {
     pub parts: Vec<Part>,
     /// The steps out of each cell.
     pub moves: Vec<Vec<Move>>,
+    /// Sizes of the shares among the parts.
+    sizes: Vec<u32>,
+    /// The sums of them.
     levels: Vec<u32>,
     layouts: Vec<Cell>,
 }
@@ -62,15 +65,23 @@ pub struct Cells {
 const MAX_LEVELS: usize = 200;
 
 impl Cells {
-    /// The cells of `board` for kinds that take `parts` of it (sorted, distinct).
-    pub fn new(board: &Board, parts: Vec<Part>) -> Cells {
+    /// The cells of `board` for kinds that take `parts` of it (sorted, distinct); those of other
+    /// boards, in `known`, may spare work.
+    pub fn new<'a>(
+        board: &Board,
+        parts: Vec<Part>,
+        mut known: impl Iterator<Item = &'a Cells>,
+    ) -> Cells {
         let sizes: Vec<u32> = parts
             .iter()
             .filter_map(|part| share_units(board, *part))
             .collect();
-        let levels = levels(&sizes);
+        let levels = known
+            .find(|have| have.sizes == sizes)
+            .map_or_else(|| levels(&sizes), |have| have.levels.clone());
         let mut moves: Vec<Vec<Move>> = Vec::with_capacity(levels.len() + board.layouts.len() + 1);
         let mut cells = Cells {
+            sizes,
             levels,
             ..Cells::default()
         };

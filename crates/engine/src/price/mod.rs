@@ -20,6 +20,7 @@ mod cells;
 mod fixed;
 mod kind;
 mod refine;
+mod supply;
 mod tables;
 
 #[cfg(test)]
