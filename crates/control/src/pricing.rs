@@ -40,11 +40,14 @@ impl Pricing {
             self.pending = None;
             return;
         }
+        if self.pending.is_some() {
+            return;
+        }
         let wanted = match self.asked_at {
             None => state.node_count() > 0 && (state.knows_mix() || arrivals > 0),
             Some(at) => arrivals >= at.saturating_add(pause(state).min(policy.refine_every)),
         };
-        if self.pending.is_some() || !wanted {
+        if !wanted {
             return;
         }
         // Before the first arrival there is nothing that could go on meanwhile.

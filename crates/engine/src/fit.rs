@@ -145,6 +145,14 @@ pub fn beside_gpus(books: &NodeBooks, seen: As, ask: &Ask) -> Result<(), Dimensi
             books.node.pods,
         ),
     };
+    enough(ask, cpu_milli, memory_bytes, pods)
+}
+
+/// Whether so much is what an ask needs beside GPUs.
+///
+/// # Errors
+/// As [`hold`].
+pub fn enough(ask: &Ask, cpu_milli: u64, memory_bytes: u64, pods: u32) -> Result<(), Dimension> {
     if cpu_milli < ask.cpu_milli {
         Err(Dimension::Cpu)
     } else if memory_bytes < ask.memory_bytes {

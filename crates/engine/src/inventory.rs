@@ -184,12 +184,18 @@ impl Use {
 impl NodeBooks {
     /// A node as it comes, empty. Boards that the catalogue lacks make their GPUs sick.
     pub fn new(node: Arc<Node>, boards: &Catalogue) -> Self {
+        // The GPUs of a node are mostly alike: what was found for one serves those that follow.
+        let mut last = None;
         let gpus = node.gpus.iter().map(|name| {
-            let board = boards.find(name.as_str());
+            let board = match last {
+                Some((known, board)) if known == name => board,
+                _ => boards.find(name.as_str()).ok(),
+            };
+            last = Some((name, board));
             Gpu {
-                board: board.clone().unwrap_or(BoardId(0)),
+                board: board.unwrap_or(BoardId(0)),
                 used: Use::Free,
-                sick: board.is_err(),
+                sick: board.is_none(),
             }
         });
         Self {

@@ -88,7 +88,12 @@ impl<P: Policy + Clone> Packing for Baseline<P> {
         self.board.policy_mut().round(state.batch());
     }
 
-    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+    fn place(
+        &mut self,
+        state: &State,
+        ask: AskIx,
+        domains: &Domains<'_>,
+    ) -> Option<(NodeIx, Hold)> {
         let ask = state.ask(ask);
         let request = request(ask, state.boards(), 0)?;
         let mut found = None;
@@ -106,9 +111,9 @@ impl<P: Policy + Clone> Packing for Baseline<P> {
         })?;
         let hold = found.expect("admitted");
         self.copy.take(state, &hold);
-        let ix = state.node_ix(hold.node.as_str());
-        self.refresh(ix);
-        Some(hold)
+        let ix = state.node_ix(hold.node.as_str())?;
+        self.refresh([ix]);
+        Some((ix, hold))
     }
 
     fn begin(&mut self) {

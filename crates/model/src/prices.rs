@@ -92,10 +92,18 @@ impl Prices {
             .iter()
             .map(|demand| u128::from(demand.weight))
             .sum();
-        let share = |weight: u64| ((u128::from(weight) << 32) / total.max(1)) as i64;
         self.demands
             .iter()
-            .map(|demand| share(demand.weight))
+            .map(|demand| share(demand.weight, total))
             .collect()
+    }
+}
+
+/// `part` of `whole` in 2^-32, rounded down.
+fn share(part: u64, whole: u128) -> i64 {
+    // Mostly half as many bits will do, which are divided many times as fast.
+    match (u32::try_from(part), u64::try_from(whole)) {
+        (Ok(part), Ok(whole)) => ((u64::from(part) << 32) / whole.max(1)) as i64,
+        _ => ((u128::from(part) << 32) / whole.max(1)) as i64,
     }
 }

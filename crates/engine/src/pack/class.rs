@@ -27,7 +27,8 @@ pub struct Key {
 #[derive(Debug)]
 pub struct Class {
     pub key: Key,
-    pub nodes: BTreeSet<NodeIx>,
+    /// Its nodes but for the first, which [`Glance`] has: mostly there is one.
+    pub others: BTreeSet<NodeIx>,
     /// GPUs that nobody uses.
     pub free: usize,
     /// What the others are worth, per λ.
@@ -47,6 +48,8 @@ pub struct Glance {
     pub board: BoardIx,
     /// How many nodes there are.
     pub nodes: u32,
+    /// The lowest of them, if any.
+    pub first: NodeIx,
     /// GPUs that nobody uses.
     pub free: u8,
     /// Whether a GPU that is cut can take more instances.
@@ -151,38 +154,48 @@ impl Classes {
                 class
             }
         };
-        let nodes = &mut self.classes[class as usize].nodes;
-        if nodes.is_empty() {
-            self.arrivals.add(class, &self.glances[class as usize]);
+        let glance = &mut self.glances[class as usize];
+        if glance.nodes == 0 {
+            glance.first = ix;
+            self.arrivals.add(class, glance);
+        } else {
+            let other = glance.first.max(ix);
+            glance.first = glance.first.min(ix);
+            self.classes[class as usize].others.insert(other);
         }
-        nodes.insert(ix);
-        self.glances[class as usize].nodes += 1;
+        glance.nodes += 1;
         class
     }
 
     pub fn leave(&mut self, class: ClassIx, ix: NodeIx) {
-        if self.classes[class as usize].nodes.remove(&ix) {
-            self.glances[class as usize].nodes -= 1;
+        let glance = &mut self.glances[class as usize];
+        glance.nodes -= 1;
+        if glance.nodes > 0 {
+            let others = &mut self.classes[class as usize].others;
+            match ix == glance.first {
+                true => glance.first = others.pop_first().expect("there are more"),
+                false => assert!(others.remove(&ix), "{ix} is of another class"),
+            }
         }
     }
 
     /// Drops empty classes and values the others anew.
     pub fn reprice(&mut self, tables: &Tables, states: &States) {
         let mut live = 0;
-        let number = |class: &Class| {
-            live += ClassIx::from(!class.nodes.is_empty());
+        let number = |glance: &Glance| {
+            live += ClassIx::from(glance.nodes > 0);
             live.saturating_sub(1)
         };
-        self.renamed = self.classes.iter().map(number).collect();
-        let (classes, renamed) = (&self.classes, &self.renamed);
+        self.renamed = self.glances.iter().map(number).collect();
+        let (glances, renamed) = (&self.glances, &self.renamed);
         self.known.retain(|_, ix| {
-            let has_nodes = !classes[*ix as usize].nodes.is_empty();
+            let has_nodes = glances[*ix as usize].nodes > 0;
             *ix = renamed[*ix as usize];
             has_nodes
         });
-        let mut nodes = self.classes.iter().map(|class| !class.nodes.is_empty());
-        self.glances.retain(|_| nodes.next() == Some(true));
-        self.classes.retain(|class| !class.nodes.is_empty());
+        let mut nodes = self.glances.iter().map(|glance| glance.nodes);
+        self.classes.retain(|_| nodes.next() > Some(0));
+        self.glances.retain(|glance| glance.nodes > 0);
         self.arrivals = Arrivals::default();
         for (ix, class) in (0..).zip(&mut self.classes) {
             class.value(states, tables);
@@ -199,14 +212,14 @@ impl Classes {
         let live = self
             .known
             .iter()
-            .map(|(key, ix)| (key, self.get(*ix).nodes.len()));
+            .map(|(key, ix)| (key, self.glance(*ix).nodes));
         let live = live.filter(|(_, count)| *count > 0);
         let mut shapes: Vec<Shape> = live
             .map(|(key, count)| Shape {
                 board: key.board,
                 cpu_milli: key.cpu_milli,
                 gpus: key.gpus.iter().map(|gpu| states.gpu(*gpu)).collect(),
-                count: count as u32,
+                count,
             })
             .collect();
         for shape in &mut shapes {
@@ -222,7 +235,7 @@ impl Class {
         let (free, rest, value) = (0, [0; LANES], 0);
         let mut class = Class {
             key,
-            nodes: BTreeSet::new(),
+            others: BTreeSet::new(),
             free,
             rest,
             value,

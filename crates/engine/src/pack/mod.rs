@@ -157,10 +157,11 @@ impl Pack {
     /// Undoes all changes since `mark` and ends its trial. Marks end in the reverse order.
     pub fn rollback(&mut self, mark: Mark) {
         self.marks -= 1;
-        while self.undo.len() > mark.0 {
-            let Some((ix, node)) = self.undo.pop() else {
-                break;
-            };
+        // Of a node that changed several times only the first state before counts.
+        let mut undone = self.undo.split_off(mark.0);
+        undone.sort_by_key(|(ix, _)| *ix);
+        undone.dedup_by_key(|(ix, _)| *ix);
+        for (ix, node) in undone {
             self.replace(ix, node);
         }
     }

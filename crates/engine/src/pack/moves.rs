@@ -37,10 +37,11 @@ pub struct States {
 /// A kind in the mix as it looks on one board; many kinds may look the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Wanted {
+    /// Taken of each GPU; more than any GPU has where the board will not do. First, so that those
+    /// who want as much lie together.
+    units: u32,
     cpu_milli: u32,
     count: u16,
-    /// Taken of each GPU; more than any GPU has where the board will not do.
-    units: u32,
     /// Share of the demand, 2^-16.
     share: i64,
 }
@@ -121,24 +122,15 @@ impl States {
 
     /// Cells and waste under new prices.
     pub fn reprice(&mut self, boards: &[Board], tables: &Tables, kinds: &[Kind], shares: &[i64]) {
-        for (board, sizes) in self.sizes.iter_mut().enumerate() {
-            sizes.clear();
-            for (kind, share) in kinds.iter().zip(shares) {
-                match kind.part_on(board as BoardIx) {
-                    Some(Part::Whole) => sizes.push((GPU, *share)),
-                    Some(Part::Share { units, .. }) => sizes.push((units, *share)),
-                    _ => {}
-                }
+        for (ix, board) in (0..).zip(boards) {
+            // No node has it.
+            if *board == Board::default() {
+                continue;
             }
-            sizes.sort_unstable_by(|a, b| b.cmp(a));
-            let mut sum = 0;
-            for (_, share) in sizes.iter_mut() {
-                sum += *share;
-                *share = sum;
-            }
-        }
-        for (board, mix) in (0..).zip(&mut self.mix) {
-            *mix = wanted(board, kinds, shares);
+            let parts = kinds.iter().map(|kind| kind.part_on(ix));
+            let looks: Vec<Look> = kinds.iter().zip(parts).zip(shares).collect();
+            self.sizes[usize::from(ix)] = sizes(&looks);
+            self.mix[usize::from(ix)] = wanted(&looks);
         }
         for ix in 0..self.states.len() {
             let State { board, gpu, .. } = self.states[ix];
@@ -173,10 +165,14 @@ impl States {
     /// times 2^-16: by a kind that does not fit all of it, by others the GPUs too small for them.
     pub fn fragments(&self, board: BoardIx, cpu_milli: u32, gaps: &[u32]) -> i64 {
         let total: i64 = gaps.iter().map(|gap| i64::from(*gap)).sum();
+        let (mut units, mut count, mut room) = (0, gaps.len() as u16, total);
         let of = |kind: &Wanted| {
-            let fitting = gaps.iter().filter(|gap| **gap >= kind.units);
-            let (mut count, mut room) = (0, 0);
-            fitting.for_each(|gap| (count, room) = (count + 1, room + i64::from(*gap)));
+            if units != kind.units {
+                units = kind.units;
+                let fitting = gaps.iter().filter(|gap| **gap >= units);
+                (count, room) = (0, 0);
+                fitting.for_each(|gap| (count, room) = (count + 1, room + i64::from(*gap)));
+            }
             let fits = kind.cpu_milli <= cpu_milli && count >= kind.count && kind.count > 0;
             kind.share * if fits { total - room } else { total }
         };
@@ -281,13 +277,33 @@ pub fn hash(words: &[u64]) -> u64 {
     })
 }
 
+/// A kind with its part on some board and its share of the demand, 2^-32.
+type Look<'a> = ((&'a Kind, Option<Part>), &'a i64);
+
+/// The sizes of shares asked for, descending, with the demand for that size or more.
+fn sizes(looks: &[Look]) -> Vec<(u32, i64)> {
+    let size = |((_, part), share): &Look| match part {
+        Some(Part::Whole) => Some((GPU, **share)),
+        Some(Part::Share { units, .. }) => Some((*units, **share)),
+        _ => None,
+    };
+    let mut sizes: Vec<(u32, i64)> = looks.iter().filter_map(size).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let mut sum = 0;
+    for (_, share) in sizes.iter_mut() {
+        sum += *share;
+        *share = sum;
+    }
+    sizes
+}
+
 /// The mix as it looks on one board. Slices are left out: shares can't use what they leave.
-fn wanted(board: BoardIx, kinds: &[Kind], shares: &[i64]) -> Vec<Wanted> {
+fn wanted(looks: &[Look]) -> Vec<Wanted> {
     let mut mix: Vec<Wanted> = Vec::new();
-    for (kind, share) in kinds.iter().zip(shares) {
-        let units = match kind.part_on(board) {
+    for ((kind, part), share) in looks {
+        let units = match part {
             Some(Part::Slice(_)) => continue,
-            Some(Part::Share { units, .. }) => units,
+            Some(Part::Share { units, .. }) => *units,
             Some(Part::Whole) => GPU,
             None => u32::MAX,
         };
@@ -296,7 +312,7 @@ fn wanted(board: BoardIx, kinds: &[Kind], shares: &[i64]) -> Vec<Wanted> {
             cpu_milli: if never { 0 } else { kind.cpu_milli },
             count: if never { 0 } else { kind.count },
             units,
-            share: share >> 16,
+            share: **share >> 16,
         });
     }
     mix.sort_unstable();

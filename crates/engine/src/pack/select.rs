@@ -146,12 +146,17 @@ impl Pack {
             if contenders.len() == CONTENDERS || best.is_some_and(|best| best < (rank.0, rank.1)) {
                 return Look::Enough;
             }
-            let class = classes.get(rank.4);
-            if class.nodes.is_empty() || contenders.last().is_some_and(|last| last.1 == *rank) {
+            let glance = classes.glance(rank.4);
+            if glance.nodes == 0 || contenders.last().is_some_and(|last| last.1 == *rank) {
                 return Look::Gone;
             }
-            if let Some(node) = class.nodes.iter().copied().find(fits) {
-                let waste = *waste.get_or_insert_with(|| scale.waste(ordered, class));
+            let first = Some(glance.first).filter(fits);
+            let others = || {
+                let others = (glance.nodes > 1).then(|| &classes.get(rank.4).others);
+                others.into_iter().flatten().copied().find(fits)
+            };
+            if let Some(node) = first.or_else(others) {
+                let waste = *waste.get_or_insert_with(|| scale.waste(ordered, classes.get(rank.4)));
                 contenders.push((waste, *rank, node));
             }
             Look::On

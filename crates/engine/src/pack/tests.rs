@@ -39,14 +39,14 @@ fn sliced() -> Board {
     }
     Board {
         memory_mib: 40_000,
-        layouts,
+        layouts: layouts.into(),
     }
 }
 
 fn boards() -> Vec<Board> {
     let plain = Board {
         memory_mib: 16_000,
-        layouts: Vec::new(),
+        layouts: [].into(),
     };
     vec![plain, sliced()]
 }

@@ -68,6 +68,8 @@ const FEW: usize = 128;
 #[derive(Clone, Debug, Default)]
 struct Signatures {
     keys: BTreeSet<Name>,
+    /// How many asks the keys are of.
+    asks: usize,
     known: BTreeMap<Signature, u32>,
     /// The nodes of each.
     nodes: Vec<Vec<NodeIx>>,
@@ -79,24 +81,31 @@ type Signature = (Vec<Option<Name>>, Vec<Name>);
 
 impl Packing for ByPrice {
     fn follow(&mut self, state: &State) {
-        let keys = referred(state);
         let known = self.copy.as_mut().filter(|copy| {
-            copy.shape == state.changes().shape() && copy.signatures.keys.is_superset(&keys)
+            let keys = &copy.signatures.keys;
+            copy.shape == state.changes().shape()
+                && referred(state, copy.signatures.asks).all(|key| keys.contains(key))
         });
         let changed = known.and_then(|copy| {
+            copy.signatures.asks = state.ask_count();
             let nodes = state.changes().since(copy.position)?;
             nodes.for_each(|ix| copy.update(state, ix));
             Some(())
         });
         if changed.is_none() {
-            self.copy = Some(Copy::of(state, keys));
+            self.copy = Some(Copy::of(state));
         }
         let copy = self.copy.as_mut().expect("made above");
         copy.position = state.changes().end();
         copy.follow_prices(state);
     }
 
-    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+    fn place(
+        &mut self,
+        state: &State,
+        ask: AskIx,
+        domains: &Domains<'_>,
+    ) -> Option<(NodeIx, Hold)> {
         self.copy
             .as_mut()
             .expect("followed before")
@@ -125,16 +134,14 @@ impl Packing for ByPrice {
     }
 }
 
-/// The label keys that any ask refers to.
-fn referred(state: &State) -> BTreeSet<Name> {
-    let limits = state.asks().map(|(_, ask, _)| &ask.limits);
-    limits
-        .flat_map(|limits: &Constraints| limits.select.keys().cloned())
-        .collect()
+/// The label keys that any ask refers to, but for the first `known` asks.
+fn referred(state: &State, known: usize) -> impl Iterator<Item = &Name> {
+    let limits = state.asks_behind(known).map(|ask| &ask.limits);
+    limits.flat_map(|limits: &Constraints| limits.select.keys())
 }
 
 impl Copy {
-    fn of(state: &State, keys: BTreeSet<Name>) -> Self {
+    fn of(state: &State) -> Self {
         let by_rank: Vec<NodeIx> = state.nodes().map(|(ix, _)| ix).collect();
         let ranks = (0..).zip(&by_rank).map(|(rank, &ix)| (ix, rank)).collect();
         let max_gpus = state
@@ -144,11 +151,12 @@ impl Copy {
             .unwrap_or(0);
         let mut links: Vec<Vec<LinkLevel>> = state
             .nodes()
-            .map(|(_, books)| books.node.links.clone())
+            .map(|(_, books)| &books.node.links)
+            .filter(|levels| !levels.is_empty())
+            .cloned()
             .collect();
-        links.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
+        links.sort_by_cached_key(|levels| format!("{levels:?}"));
         links.dedup();
-        links.retain(|levels| !levels.is_empty());
         links.insert(0, Vec::new());
         let trees = links.iter().map(|levels| Topology {
             levels: levels.iter().map(masks).collect(),
@@ -162,7 +170,8 @@ impl Copy {
             mixed_undo: Vec::new(),
             topologies: links,
             signatures: Signatures {
-                keys,
+                keys: referred(state, 0).cloned().collect(),
+                asks: state.ask_count(),
                 ..Signatures::default()
             },
             asks: BTreeMap::new(),
@@ -233,7 +242,12 @@ impl Copy {
         self.pack.set_node(rank, Some(view));
     }
 
-    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+    fn place(
+        &mut self,
+        state: &State,
+        ask: AskIx,
+        domains: &Domains<'_>,
+    ) -> Option<(NodeIx, Hold)> {
         if !self.asks.contains_key(&ask) {
             let wanted = self.wanted(state, ask);
             self.asks.insert(ask, wanted);
@@ -244,6 +258,8 @@ impl Copy {
             by_rank,
             ranks,
             signatures,
+            mixed,
+            mixed_undo,
             ..
         } = self;
         let wanted = asks.get_mut(&ask).expect("put in above");
@@ -280,21 +296,21 @@ impl Copy {
             };
             if let Some(choice) = choice {
                 pack.place(*kind, ask.memory_bytes, &choice);
-                let books = state.node(by_rank[choice.node as usize])?;
-                return Some(hold(books, ask, way, &choice));
+                let ix = by_rank[choice.node as usize];
+                return Some((ix, hold(state.node(ix)?, ask, way, &choice)));
             }
         }
         let ways: Vec<Way> = wanted.ways.iter().map(|(way, _)| way.clone()).collect();
-        for (&rank, books) in &mut self.mixed {
+        for (&rank, books) in mixed {
             if admits(&books.node, &ask.limits).is_err() || domains.admit(books).is_err() {
                 continue;
             }
             if let Ok(hold) = fit::hold(books, ask, &ways, state.boards()) {
-                self.mixed_undo.push((rank, books.clone()));
+                mixed_undo.push((rank, books.clone()));
                 books
                     .take(&hold, state.boards())
                     .expect("found on these books");
-                return Some(hold);
+                return Some((by_rank[rank as usize], hold));
             }
         }
         None
@@ -325,6 +341,7 @@ impl Signatures {
             known,
             nodes,
             of,
+            ..
         } = self;
         *of.entry(ix).or_insert_with(|| {
             let node = &books.node;

@@ -21,15 +21,21 @@ impl Packing for FirstFit {
         self.copy.follow(state, |_, _| {});
     }
 
-    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+    fn place(
+        &mut self,
+        state: &State,
+        ask: AskIx,
+        domains: &Domains<'_>,
+    ) -> Option<(NodeIx, Hold)> {
         let (ask, ways) = (state.ask(ask), state.ways(ask).ok()?);
-        let hold = self.copy.nodes().find_map(|(_, books)| {
+        let (ix, hold) = self.copy.nodes().find_map(|(ix, books)| {
             let open = books.is_open() && admits(&books.node, &ask.limits).is_ok();
             let open = open && domains.admit(books).is_ok();
-            open.then(|| fit::hold(books, ask, ways, state.boards()).ok())?
+            let hold = open.then(|| fit::hold(books, ask, ways, state.boards()).ok())?;
+            hold.map(|hold| (ix, hold))
         })?;
         self.copy.take(state, &hold);
-        Some(hold)
+        Some((ix, hold))
     }
 
     fn begin(&mut self) {

@@ -3,7 +3,7 @@
 mod by_price;
 mod duties;
 mod first_fit;
-mod pricing;
+pub(crate) mod pricing;
 mod walk;
 mod why;
 

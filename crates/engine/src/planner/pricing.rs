@@ -2,17 +2,17 @@
 
 use super::by_price::view;
 use crate::{
-    forms::{Form, Way, ways},
+    forms::{Form, Way},
     inventory::{NodeBooks, weight},
     price::{self, Board, Layout, Rule, Shape},
     state::State,
 };
 use cleave_model::{
     ask::Ask,
-    board::{BoardId, LayoutId},
+    board::{BoardId, Catalogue, LayoutId},
     prices::{Demand, Kind, Part, Prices},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Steps of the first refinement where the mix is known beforehand.
 const FIRST_STEPS: u32 = 1000;
@@ -27,9 +27,8 @@ const PRIOR_ARRIVALS: u64 = 50;
 
 /// After how many arrivals to refine again: as room runs out, and often while the mix is young.
 pub fn pause(state: &State) -> u64 {
-    let room = state
-        .prices()
-        .map_or(0, |prices| price::pause(prices, state.gpu_count()));
+    let mean_weight = state.mean_weight();
+    let room = mean_weight.map_or(0, |mean| price::pause(mean, state.gpu_count()));
     let young = (state.arrivals() / 10).max(10);
     if state.knows_mix() {
         room
@@ -97,42 +96,48 @@ impl Question {
 
 /// The boards by number; those of no node stay blank, for nothing is priced on them.
 pub(super) fn boards(state: &State) -> Vec<Board> {
-    let present = present(state);
-    let catalogue = state.boards();
-    let boards = catalogue.ids().map(|id| {
-        if !present.contains(&id) {
-            return Board::default();
-        }
-        let board = catalogue.board(id);
-        let layouts = catalogue.layouts(id);
-        let cut = |layout: LayoutId| Layout {
-            occupied: layouts.instances(layout).iter().fold(0, |mask, instance| {
-                let size = board.at(instance.profile).size;
-                mask | (((1_u32 << size) - 1) << instance.start) as u16
-            }),
-            next: board
-                .indices()
-                .flat_map(|profile| {
-                    let starts = layouts.starts(layout, profile).iter();
-                    starts.map(move |&(start, after)| (u16::from(profile.0), start, after.0))
-                })
-                .collect(),
-            keeps: (layouts.len() - 1 - layouts.rank(layout)) as u16,
-        };
-        let can_be_cut = !board.profiles.is_empty();
-        Board {
-            memory_mib: board.memory_mib,
-            layouts: layouts.ids().filter(|_| can_be_cut).map(cut).collect(),
-        }
-    });
-    boards.collect()
+    let board = |(id, present): (BoardId, bool)| match present {
+        true => state.priced_board(id).clone(),
+        false => Board::default(),
+    };
+    let ids = state.boards().ids();
+    ids.zip(present(state)).map(board).collect()
 }
 
-fn present(state: &State) -> BTreeSet<BoardId> {
-    state
-        .nodes()
-        .flat_map(|(_, books)| books.gpus.iter().map(|gpu| gpu.board))
-        .collect()
+/// A board of the catalogue as pricing sees it.
+pub(crate) fn board(catalogue: &Catalogue, id: BoardId) -> Board {
+    let board = catalogue.board(id);
+    let layouts = catalogue.layouts(id);
+    let cut = |layout: LayoutId| Layout {
+        occupied: layouts.instances(layout).iter().fold(0, |mask, instance| {
+            let size = board.at(instance.profile).size;
+            mask | (((1_u32 << size) - 1) << instance.start) as u16
+        }),
+        next: board
+            .indices()
+            .flat_map(|profile| {
+                let starts = layouts.starts(layout, profile).iter();
+                starts.map(move |&(start, after)| (u16::from(profile.0), start, after.0))
+            })
+            .collect(),
+        keeps: (layouts.len() - 1 - layouts.rank(layout)) as u16,
+    };
+    let can_be_cut = !board.profiles.is_empty();
+    Board {
+        memory_mib: board.memory_mib,
+        layouts: layouts.ids().filter(|_| can_be_cut).map(cut).collect(),
+    }
+}
+
+/// Of each board, by number, whether any node has it.
+fn present(state: &State) -> Vec<bool> {
+    let mut present = vec![false; state.boards().ids().len()];
+    for gpu in state.nodes().flat_map(|(_, books)| &books.gpus) {
+        if let Some(present) = present.get_mut(usize::from(gpu.board.0)) {
+            *present = true;
+        }
+    }
+    present
 }
 
 /// An ask served in one way, as pricing tells asks apart.
@@ -178,7 +183,7 @@ fn demands(state: &State, prices: &Prices) -> Vec<Demand> {
             Some(_) => {
                 let here = |way: &Way| {
                     let on = way.on.iter().copied();
-                    let on = on.filter(|(board, _)| present.contains(board));
+                    let on = on.filter(|(board, _)| present[usize::from(board.0)]);
                     Way { on: on.collect() }
                 };
                 ways.iter().map(here).find(|way| !way.on.is_empty())
@@ -188,17 +193,13 @@ fn demands(state: &State, prices: &Prices) -> Vec<Demand> {
             *weights.entry(kind(state, ask, &way)).or_default() += weight;
         }
     };
-    match state.prior().filter(|_| state.knows_mix()) {
-        Some(prior) => {
-            for (ask, weight) in prior.iter() {
-                let ways = ways(ask, state.boards()).unwrap_or_default();
-                count(ask, &ways, *weight);
-            }
+    if state.knows_mix() {
+        for (ask, weight, ways) in state.expected() {
+            count(ask, ways, weight);
         }
-        None => {
-            for (ix, ask, arrived) in state.asks() {
-                count(ask, state.ways(ix).unwrap_or_default(), arrived);
-            }
+    } else {
+        for (ix, ask, arrived) in state.asks() {
+            count(ask, state.ways(ix).unwrap_or_default(), arrived);
         }
     }
     let mut demands = prices.demands.clone();

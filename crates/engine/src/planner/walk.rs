@@ -29,8 +29,10 @@ pub trait Packing: Clone {
     /// Brings the working copy in line with the state.
     fn follow(&mut self, state: &State);
 
-    /// Finds a place for one more worker of this ask and takes it from the working copy.
-    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>) -> Option<Hold>;
+    /// Finds a place for one more worker of this ask, takes it from the working copy, and says on
+    /// which node it is.
+    fn place(&mut self, state: &State, ask: AskIx, domains: &Domains<'_>)
+    -> Option<(NodeIx, Hold)>;
 
     /// Begins a trial.
     fn begin(&mut self);
@@ -282,7 +284,7 @@ impl<'a, P: Packing> Round<'a, P> {
     /// placed, so that a second plan has nothing to add.
     fn conclude(&mut self) {
         if !self.unserved.is_empty() {
-            self.nodes.follow(self.state);
+            self.nodes.follow(self.state, &self.touched);
         }
         let mut judged = BTreeSet::new();
         for work in std::mem::take(&mut self.unserved) {
@@ -348,9 +350,9 @@ impl<'a, P: Packing> Round<'a, P> {
             let ask = work.asks[at];
             let domains = Domains::of(state, work, &group.ask.limits, &self.placed);
             match self.place(ask, &domains) {
-                Some(hold) => {
+                Some(place) => {
                     wanted -= 1;
-                    self.decide(work, index, hold);
+                    self.decide(work, index, place);
                 }
                 None if extra => break,
                 None => {
@@ -364,7 +366,7 @@ impl<'a, P: Packing> Round<'a, P> {
         Ok(())
     }
 
-    fn place(&mut self, ask: AskIx, domains: &Domains<'_>) -> Option<Hold> {
+    fn place(&mut self, ask: AskIx, domains: &Domains<'_>) -> Option<(NodeIx, Hold)> {
         // Charged alike whether the answer was remembered or not.
         self.plan.steps += 1;
         // Room only shrinks within a round, and between rounds while nothing grew.
@@ -374,11 +376,7 @@ impl<'a, P: Packing> Round<'a, P> {
         self.packing.place(self.state, ask, domains)
     }
 
-    fn decide(&mut self, work: &Work, index: u32, hold: Hold) {
-        let ix = self
-            .state
-            .node_ix(hold.node.as_str())
-            .expect("places are on known nodes");
+    fn decide(&mut self, work: &Work, index: u32, (ix, hold): (NodeIx, Hold)) {
         self.placed.push((work.name().clone(), ix));
         let attempt = work.workers[index as usize].past.attempt + 1;
         self.plan.actions.push(Action {

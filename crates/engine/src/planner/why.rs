@@ -4,7 +4,7 @@ use crate::{
     constraints::{Domains, untolerated},
     fit::{self, As, Need},
     forms::{Form, Way, forms},
-    inventory::{NodeBooks, NodeIx, Use},
+    inventory::{Gpu, NodeBooks, NodeIx, Use},
     state::State,
 };
 use cleave_model::{
@@ -15,12 +15,17 @@ use cleave_model::{
 };
 use std::collections::BTreeMap;
 
-/// What seldom changes of the nodes: enough to pass most of them over without a look at their
-/// books.
+/// What the nodes say at a glance: enough to pass most of them over without a look at their books.
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     fitness: Option<u64>,
+    /// How far the rows have followed the changes.
+    position: u64,
     rows: Vec<Row>,
+    /// The row of a node by its position.
+    places: Vec<u32>,
+    /// Rows that are ahead of the state: they tell of what the last plan placed.
+    ahead: Vec<NodeIx>,
     /// The distinct sets of taints.
     taints: Vec<Vec<Name>>,
 }
@@ -37,19 +42,95 @@ struct Row {
     taints: u32,
     /// Open, with nothing sick.
     in_order: bool,
+    left: Left,
+}
+
+/// What a node has left.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    cpu_milli: u64,
+    memory_bytes: u64,
+    pods: u32,
+    /// GPUs with nothing on them.
+    free: u32,
+    /// GPUs that nobody has whole, the free ones included.
+    open: u32,
+    /// What those have left, in GPU units.
+    units: u32,
+}
+
+impl Left {
+    fn of(books: &NodeBooks, boards: &Catalogue) -> Self {
+        let mut left = Self {
+            cpu_milli: books.cpu_milli,
+            memory_bytes: books.memory_bytes,
+            pods: books.pods,
+            free: 0,
+            open: 0,
+            units: 0,
+        };
+        for gpu in books.gpus.iter().filter(|gpu| !gpu.sick) {
+            left.free += u32::from(gpu.used == Use::Free);
+            left.open += u32::from(gpu.used != Use::Whole);
+            left.units += units_left(gpu, boards);
+        }
+        left
+    }
+
+    /// As [`fit::beside_gpus`] of books as they stand.
+    fn beside_gpus(&self, ask: &Ask) -> Result<(), Dimension> {
+        fit::enough(ask, self.cpu_milli, self.memory_bytes, self.pods)
+    }
+}
+
+/// What a GPU has left for parts of it, in GPU units.
+fn units_left(gpu: &Gpu, boards: &Catalogue) -> u32 {
+    match &gpu.used {
+        Use::Free => GPU,
+        Use::Whole => 0,
+        Use::Shared(shares) => GPU - shares.compute.min(GPU),
+        Use::Cut { layout, .. } => GPU - boards.layouts(gpu.board).used(*layout),
+    }
 }
 
 impl Nodes {
-    /// Brings the rows in line with the state.
-    pub fn follow(&mut self, state: &State) {
-        let fitness = state.changes().fitness();
-        if self.fitness == Some(fitness) {
-            return;
+    /// Brings the rows in line with the state and with what a plan made of some nodes since.
+    pub fn follow(&mut self, state: &State, touched: &[Option<Box<NodeBooks>>]) {
+        let changes = state.changes();
+        let ahead = std::mem::take(&mut self.ahead);
+        let changed = changes.since(self.position);
+        match changed.filter(|_| self.fitness == Some(changes.fitness())) {
+            Some(changed) => {
+                for ix in changed.chain(ahead) {
+                    self.set_left(ix, state.node(ix).expect("as fit as before"), state);
+                }
+            }
+            None => self.list(state),
         }
+        self.position = changes.end();
+        for (ix, books) in (0..).map(NodeIx).zip(touched) {
+            if let Some(books) = books {
+                self.set_left(ix, books, state);
+                self.ahead.push(ix);
+            }
+        }
+    }
+
+    fn set_left(&mut self, ix: NodeIx, books: &NodeBooks, state: &State) {
+        let row = self.places[ix.0 as usize];
+        self.rows[row as usize].left = Left::of(books, state.boards());
+    }
+
+    /// Makes all rows anew.
+    fn list(&mut self, state: &State) {
         let mut known: BTreeMap<Vec<Name>, u32> = BTreeMap::new();
         self.taints.clear();
         self.rows.clear();
+        self.places.clear();
         for (ix, books) in state.nodes() {
+            let at = ix.0 as usize;
+            self.places.resize(self.places.len().max(at + 1), u32::MAX);
+            self.places[at] = self.rows.len() as u32;
             let mut boards = books.gpus.iter().map(|gpu| gpu.board);
             let board = boards.next();
             let node = &books.node;
@@ -66,9 +147,10 @@ impl Nodes {
                 pods: node.pods,
                 taints: *taints,
                 in_order: books.is_open() && !books.gpus.iter().any(|gpu| gpu.sick),
+                left: Left::of(books, state.boards()),
             });
         }
-        self.fitness = Some(fitness);
+        self.fitness = Some(state.changes().fitness());
     }
 }
 
@@ -112,19 +194,20 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
         let ask = self.need.ask;
         let gpus = ask.gpus.as_ref().map(fit::short);
         let mut worst = Dimension::Gpu;
-        for books in &open {
-            let fits = match (fit::beside_gpus(books, As::Now, ask), gpus) {
+        for row in &open {
+            let fits = match (row.left.beside_gpus(ask), gpus) {
                 (Err(short), _) if short <= worst => continue,
                 // Then it is the GPUs.
                 (Ok(()), Some(gpus)) if refused => Err(gpus),
-                _ => self.need.fits(books, As::Now),
+                (_, Some(gpus)) if row.left.open == 0 => Err(gpus),
+                _ => self.need.fits((self.books)(row.ix), As::Now),
             };
             match fits {
                 Ok(()) => return None,
                 Err(dimension) => worst = worst.max(dimension),
             }
         }
-        let in_total = enough_in_total(&open, ask, self.need.ways, worst, self.need.boards);
+        let in_total = self.enough_in_total(&open, worst);
         Some(if in_total {
             Reason::Scattered(worst)
         } else {
@@ -139,7 +222,8 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
         let Need {
             ask, ways, boards, ..
         } = self.need;
-        for books in self.open().0 {
+        for row in self.open().0 {
+            let books = (self.books)(row.ix);
             let mut left = match seen {
                 As::Now => books.clone(),
                 _ => books.emptied(),
@@ -156,19 +240,19 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
 
     /// The nodes that may take such work at all, and could if they were empty; and how far the
     /// others get.
-    fn open(&mut self) -> (Vec<&'a NodeBooks>, Reason) {
+    fn open(&mut self) -> (Vec<&'a Row>, Reason) {
         let mut furthest = Reason::NoNodes;
         let mut open = Vec::new();
         for row in &self.nodes.rows {
             match self.passes(row) {
-                Ok(books) => open.push(books),
+                Ok(()) => open.push(row),
                 Err(reason) => furthest = furthest.max(reason),
             }
         }
         (open, furthest)
     }
 
-    fn passes(&mut self, row: &Row) -> Result<&'a NodeBooks, Reason> {
+    fn passes(&mut self, row: &Row) -> Result<(), Reason> {
         let ask = self.need.ask;
         let mut books = None;
         let mut books = || *books.get_or_insert_with(|| (self.books)(row.ix));
@@ -213,15 +297,57 @@ impl<'a, 'd, F: Fn(NodeIx) -> &'a NodeBooks> Case<'a, 'd, F> {
         if let Some(dimension) = too_large {
             return Err(Reason::TooLarge(dimension));
         }
-        let books = books();
-        let fits = || books.is_open() && self.need.fits(books, As::Empty).is_ok();
-        if !row.in_order && !fits() {
-            return Err(Reason::NodesClosed);
+        if !row.in_order {
+            let books = books();
+            if !books.is_open() || self.need.fits(books, As::Empty).is_err() {
+                return Err(Reason::NodesClosed);
+            }
         }
         if !self.domains.is_free() {
-            self.domains.admit(books)?;
+            self.domains.admit(books())?;
         }
-        Ok(books)
+        Ok(())
+    }
+
+    /// Whether all open nodes together have what one worker lacks on each.
+    fn enough_in_total(&self, open: &[&Row], dimension: Dimension) -> bool {
+        let Need {
+            ask, ways, boards, ..
+        } = self.need;
+        let enough = |need: u64, of: &dyn Fn(&Row) -> u64| {
+            let sums = open.iter().scan(0u64, |sum, row| {
+                *sum = sum.saturating_add(of(row));
+                Some(*sum)
+            });
+            need == 0 || sums.into_iter().any(|sum| sum >= need)
+        };
+        match dimension {
+            Dimension::Cpu => enough(ask.cpu_milli, &|row| row.left.cpu_milli),
+            Dimension::Memory => enough(ask.memory_bytes, &|row| row.left.memory_bytes),
+            Dimension::Pods => enough(1, &|row| row.left.pods.into()),
+            Dimension::Gpu | Dimension::Slice | Dimension::GpuMemory => {
+                let Some(gpus) = &ask.gpus else { return true };
+                let whole = matches!(gpus.part, Part::Whole);
+                let left = |row: &Row| match row.board {
+                    // It passed, so its board will do.
+                    Some(_) if whole => u64::from(row.left.free) * u64::from(GPU),
+                    Some(_) => u64::from(row.left.units),
+                    None => {
+                        let gpus = (self.books)(row.ix).gpus.iter();
+                        let usable = gpus.filter(|gpu| !gpu.sick && self.need.allows(gpu.board));
+                        let usable = usable.filter(|gpu| !whole || gpu.used == Use::Free);
+                        usable.map(|gpu| u64::from(units_left(gpu, boards))).sum()
+                    }
+                };
+                let countable = || {
+                    enough(gpus.count.into(), &|row| {
+                        places_by_count((self.books)(row.ix), ways, boards)
+                    })
+                };
+                enough(needed(gpus, ways, boards), &left)
+                    && (dimension != Dimension::Slice || countable())
+            }
+        }
     }
 }
 
@@ -231,52 +357,6 @@ fn no_form(board: &Board, gpus: &Gpus) -> Reason {
     let welcome = gpus.models.is_empty() || models.any(|model| board.answers_to(model.as_str()));
     let refusal = welcome.then(|| forms(gpus, board).err()).flatten();
     refusal.unwrap_or(Reason::NoBoard)
-}
-
-/// Whether all open nodes together have what one worker lacks on each.
-fn enough_in_total(
-    open: &[&NodeBooks],
-    ask: &Ask,
-    ways: &[Way],
-    dimension: Dimension,
-    boards: &Catalogue,
-) -> bool {
-    let enough = |need: u64, of: &dyn Fn(&NodeBooks) -> u64| {
-        let sums = open.iter().scan(0u64, |sum, books| {
-            *sum = sum.saturating_add(of(books));
-            Some(*sum)
-        });
-        need == 0 || sums.into_iter().any(|sum| sum >= need)
-    };
-    match dimension {
-        Dimension::Cpu => enough(ask.cpu_milli, &|b| b.cpu_milli),
-        Dimension::Memory => enough(ask.memory_bytes, &|b| b.memory_bytes),
-        Dimension::Pods => enough(1, &|b| b.pods.into()),
-        Dimension::Gpu | Dimension::Slice | Dimension::GpuMemory => {
-            let Some(gpus) = &ask.gpus else { return true };
-            let whole = matches!(gpus.part, Part::Whole);
-            let left = |b: &NodeBooks| -> u64 {
-                let usable = b.gpus.iter().filter(|gpu| !gpu.sick);
-                let usable = usable.filter(|g| {
-                    ways.iter()
-                        .any(|w| w.on.iter().any(|(id, _)| *id == g.board))
-                });
-                usable
-                    .map(|gpu| match &gpu.used {
-                        Use::Free => u64::from(GPU),
-                        Use::Shared(shares) if !whole => u64::from(GPU - shares.compute.min(GPU)),
-                        Use::Cut { layout, .. } if !whole => {
-                            u64::from(GPU - boards.layouts(gpu.board).used(*layout))
-                        }
-                        _ => 0,
-                    })
-                    .sum()
-            };
-            let countable = || enough(gpus.count.into(), &|b| places_by_count(b, ways, boards));
-            enough(needed(gpus, ways, boards), &left)
-                && (dimension != Dimension::Slice || countable())
-        }
-    }
 }
 
 /// How many more slices of the profile a node's GPUs could hold by the profile's greatest count

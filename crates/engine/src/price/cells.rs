@@ -2,7 +2,7 @@
 
 use super::kind::Part;
 use cleave_model::units::GPU;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A state of one GPU in a board's [`Cells`].
 pub type Cell = u16;
@@ -14,7 +14,7 @@ pub struct Board {
     pub memory_mib: u32,
     /// The states of a GPU that is cut into instances; the first is "no instance". Empty where
     /// the board can't be cut. `next` only leads to later layouts.
-    pub layouts: Vec<Layout>,
+    pub layouts: Arc<[Layout]>,
 }
 
 /// One state of a GPU that is cut into instances.
@@ -54,6 +54,9 @@ pub struct Cells {
     pub parts: Vec<Part>,
     /// The steps out of each cell.
     pub moves: Vec<Vec<Move>>,
+    /// Sizes of the shares among the parts.
+    sizes: Vec<u32>,
+    /// The sums of them.
     levels: Vec<u32>,
     layouts: Vec<Cell>,
 }
@@ -62,15 +65,23 @@ pub struct Cells {
 const MAX_LEVELS: usize = 200;
 
 impl Cells {
-    /// The cells of `board` for kinds that take `parts` of it (sorted, distinct).
-    pub fn new(board: &Board, parts: Vec<Part>) -> Cells {
+    /// The cells of `board` for kinds that take `parts` of it (sorted, distinct); those of other
+    /// boards, in `known`, may spare work.
+    pub fn new<'a>(
+        board: &Board,
+        parts: Vec<Part>,
+        mut known: impl Iterator<Item = &'a Cells>,
+    ) -> Cells {
         let sizes: Vec<u32> = parts
             .iter()
             .filter_map(|part| share_units(board, *part))
             .collect();
-        let levels = levels(&sizes);
+        let levels = known
+            .find(|have| have.sizes == sizes)
+            .map_or_else(|| levels(&sizes), |have| have.levels.clone());
         let mut moves: Vec<Vec<Move>> = Vec::with_capacity(levels.len() + board.layouts.len() + 1);
         let mut cells = Cells {
+            sizes,
             levels,
             ..Cells::default()
         };
@@ -202,12 +213,15 @@ fn levels(sizes: &[u32]) -> Vec<u32> {
 /// Numbers the layouts so that those with equal futures share a cell, appends their steps to
 /// `moves` and returns the cell of each layout.
 fn merge_layouts(board: &Board, parts: &[Part], moves: &mut Vec<Vec<Move>>) -> Vec<Cell> {
+    let mut cells = vec![0; board.layouts.len()];
+    if !parts.iter().any(|part| matches!(part, Part::Slice(_))) {
+        return cells;
+    }
     let mut known: BTreeMap<Vec<Move>, Cell> = BTreeMap::new();
     let item = |profile: u16| parts.binary_search(&Part::Slice(profile)).ok();
     let profiles = board.layouts.iter().flat_map(|layout| &layout.next);
     let last = profiles.map(|(profile, _, _)| *profile).max().unwrap_or(0);
     let items: Vec<Option<usize>> = (0..=last).map(item).collect();
-    let mut cells = vec![0; board.layouts.len()];
     // Later layouts are fuller: what comes after a layout has its cell already.
     for (at, layout) in board.layouts.iter().enumerate().rev() {
         // Instances of profiles that no kind asks for are no future.

@@ -27,13 +27,18 @@ pub fn bids(prices: &Prices) -> Vec<i64> {
     all.map(bid).collect()
 }
 
-/// After how many arrivals to refine again: 1/160 of the asks of the mean size that `gpus` GPUs
-/// hold. More often is no better; half as often costs a little when the cluster is nearly full.
-pub fn pause(prices: &Prices, gpus: u64) -> u64 {
-    let mean = |(demand, share): (&Demand, i64)| {
+/// The mean weight of an ask of the mix that was priced, in GPU units, 2^-32.
+pub fn mean_weight(prices: &Prices) -> i128 {
+    let weight = |(demand, share): (&Demand, i64)| {
         i128::from(demand.kind.units) * i128::from(demand.kind.count) * i128::from(share)
     };
-    let mean: i128 = prices.demands.iter().zip(prices.shares()).map(mean).sum();
-    let asks = ((i128::from(gpus) * i128::from(GPU)) << 32) / mean.max(1);
+    prices.demands.iter().zip(prices.shares()).map(weight).sum()
+}
+
+/// After how many arrivals to refine again: 1/160 of the asks of the mean weight (2^-32) that
+/// `gpus` GPUs hold. More often is no better; half as often costs a little when the cluster is
+/// nearly full.
+pub fn pause(mean_weight: i128, gpus: u64) -> u64 {
+    let asks = ((i128::from(gpus) * i128::from(GPU)) << 32) / mean_weight.max(1);
     (asks / 160).clamp(10, 10_000) as u64
 }

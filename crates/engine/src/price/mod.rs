@@ -20,6 +20,7 @@ mod cells;
 mod fixed;
 mod kind;
 mod refine;
+mod supply;
 mod tables;
 
 #[cfg(test)]
@@ -27,6 +28,6 @@ mod tables;
 mod tests;
 
 pub use cells::{Board, Cell, Cells, Layout, Move};
-pub use kind::{BoardIx, Demand, Iterate, Kind, Part, Prices, bids, nominal, pause};
+pub use kind::{BoardIx, Demand, Iterate, Kind, Part, Prices, bids, mean_weight, nominal, pause};
 pub use refine::{Rule, Shape, refine};
 pub use tables::{Gpu, LANES, Lanes, Tables, VALUE_BITS};

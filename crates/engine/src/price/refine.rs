@@ -3,7 +3,8 @@
 use super::cells::{Board, Cell};
 use super::fixed::{ONE_Q30, exp_q30, noise_q16, sqrt};
 use super::kind::{BoardIx, Demand, FLOOR, Iterate, Kind, Part, Prices, nominal};
-use super::tables::{Gpu, Supply, Tables};
+use super::supply::Supply;
+use super::tables::{Gpu, Tables};
 use serde::{Deserialize, Serialize};
 
 /// Nodes of equal state, as far as pricing goes.
@@ -94,6 +95,7 @@ pub fn refine(
     let shares = shares(demands, |kind| {
         nodes.iter().any(|node| node.fits(&tables, kind))
     });
+    let mut supply = Supply::new(&tables, kinds.len());
     for _ in 0..steps {
         let bids: Vec<i64> = (0u32..)
             .zip(&prices.iterates)
@@ -103,16 +105,14 @@ pub fn refine(
             })
             .collect();
         tables.fill(&bids);
-        let mut supply = Supply::new(&tables, kinds.len());
         for node in &nodes {
+            let (cpu, count) = (node.cpu_milli, node.count);
             match node.board {
-                Some(board) => {
-                    supply.add(board, node.cpu_milli, node.free, &node.others, node.count)
-                }
-                None => supply.add_bare(node.cpu_milli, node.count),
+                Some(board) => supply.add(&tables, board, (cpu, node.free), &node.others, count),
+                None => supply.add_bare(&tables, cpu, count),
             }
         }
-        let planned = supply.finish();
+        let planned = supply.finish(&tables);
         step(&mut prices, &kinds, &shares, &planned, rule);
     }
     prices

@@ -42,7 +42,7 @@ fn boards() -> Vec<Board> {
         Board::default(),
         Board {
             memory_mib: 0,
-            layouts: halves,
+            layouts: halves.into(),
         },
     ]
 }
@@ -183,7 +183,7 @@ proptest! {
         let kinds = kinds();
         let mut tables = Tables::new(&boards(), &kinds, 4);
         tables.fill(&bids);
-        let mut supply = tables::Supply::new(&tables, kinds.len());
+        let mut supply = supply::Supply::new(&tables, kinds.len());
         let (mut value, mut cpu) = (0f64, 0f64);
         for (board, cores, free, milli) in nodes {
             let units = milli * (GPU / 1000);
@@ -192,12 +192,12 @@ proptest! {
             let rest = tables.cell(board, other);
             let node = tables.node(board, cores * 1000, free, rest);
             if node < tables.lanes(board, cores * 1000, free, rest)[LANES - 1] {
-                supply.add(board, cores * 1000, free, &[(other, 1)], 3);
+                supply.add(&tables, board, (cores * 1000, free), &[(other, 1)], 3);
                 value += 3.0 * f64::from(node);
                 cpu += 3000.0 * f64::from(cores);
             }
         }
-        let planned = supply.finish();
+        let planned = supply.finish(&tables);
         let sum = |of: &dyn Fn(usize) -> f64| {
             planned.iter().enumerate().map(|(k, n)| of(k) * *n as f64 / 65536.0).sum::<f64>()
         };

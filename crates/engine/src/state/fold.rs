@@ -1,7 +1,11 @@
 //! Folding: what each fact does to the state. Frozen: journals of every release depend on it.
 
 use super::{Device, Open, Sink, Slot, State, Work, Worker, meter};
-use crate::inventory::{NodeBooks, NodeIx, Use};
+use crate::{
+    forms::ways,
+    inventory::{NodeBooks, NodeIx, Use},
+    price,
+};
 use cleave_model::{
     Millis, Name, WorkerId,
     action::{Action, ActionName, Failure, Life, Subject, Verb, What},
@@ -25,6 +29,8 @@ impl State {
                 // A board that breaks its rules was refused at the edge; here it changes nothing.
                 let _ = self.boards.insert(board.clone());
                 self.asks.find_ways(&self.boards);
+                self.find_prior_ways();
+                self.priced = vec![Default::default(); self.boards.ids().len()];
                 self.changes.reshape();
             }
             Event::Node(node) => self.node_came(node, sink),
@@ -37,9 +43,15 @@ impl State {
             }
             Event::Submit(spec) => self.submit(spec),
             Event::Cancel(name) => self.cancel(name, sink),
-            Event::Prior(mix) => self.prior = Some(mix.as_slice().into()),
+            Event::Prior(mix) => {
+                self.prior = Some(mix.as_slice().into());
+                self.find_prior_ways();
+            }
             Event::Decided(plan) => self.decided(plan, sink),
-            Event::Priced(prices) => self.prices = Some(Arc::new(prices.clone())),
+            Event::Priced(prices) => {
+                self.mean_weight = Some(price::mean_weight(prices));
+                self.prices = Some(Arc::new(prices.clone()));
+            }
             Event::Sent(action, message) => self.sent(action, *message, sink),
             Event::Overdue(action) => {
                 if let Some(open) = self.open.get_mut(action)
@@ -89,6 +101,12 @@ impl State {
                 }
             }
         }
+    }
+
+    fn find_prior_ways(&mut self) {
+        let prior = self.prior.iter().flat_map(|prior| prior.iter());
+        let found = prior.map(|(ask, _)| ways(ask, &self.boards).unwrap_or_default());
+        self.prior_ways = found.collect();
     }
 
     fn device_mut(&mut self, node: &Name, gpu: u8) -> Option<&mut Device> {

@@ -21,12 +21,14 @@ pub use work::{AskIx, ClassIx, Work, Worker};
 use crate::{
     forms::Way,
     inventory::{NodeBooks, NodeIx},
+    planner::pricing,
+    price::Board,
 };
 use cleave_model::{
     Millis, Name, WorkerId,
     action::{Action, ActionName, Life},
     ask::Ask,
-    board::Catalogue,
+    board::{BoardId, Catalogue},
     event::{Batch, Event},
     lease::{Lease, Phase, Slice},
     observation::MessageNo,
@@ -39,7 +41,7 @@ use cleave_model::{
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 use work::{Asks, Classes};
 
@@ -50,6 +52,8 @@ pub struct State {
     now: Millis,
     policy: Policy,
     boards: Catalogue,
+    /// Each as pricing sees it, made when first asked for.
+    priced: Vec<OnceLock<Board>>,
     queues: BTreeMap<Name, Queue>,
     slots: Vec<Option<Slot>>,
     vacant: Vec<NodeIx>,
@@ -66,7 +70,10 @@ pub struct State {
     asks: Asks,
     classes: Classes,
     prior: Option<Arc<[(Ask, u64)]>>,
+    /// The ways to serve each ask of `prior`.
+    prior_ways: Vec<Vec<Way>>,
     prices: Option<Arc<Prices>>,
+    mean_weight: Option<i128>,
     cursor: Option<Cursor>,
     changes: Changes,
 }
@@ -104,8 +111,10 @@ pub struct Open {
 impl State {
     /// Nothing is known yet, but for the built-in boards.
     pub fn new() -> Self {
+        let boards = Catalogue::builtin();
         Self {
-            boards: Catalogue::builtin(),
+            priced: vec![OnceLock::new(); boards.ids().len()],
+            boards,
             ..Self::default()
         }
     }
@@ -139,6 +148,12 @@ impl State {
     /// The boards as used.
     pub fn boards(&self) -> &Catalogue {
         &self.boards
+    }
+
+    /// What pricing needs of a board.
+    pub(crate) fn priced_board(&self, id: BoardId) -> &Board {
+        let priced = &self.priced[usize::from(id.0)];
+        priced.get_or_init(|| pricing::board(&self.boards, id))
     }
 
     /// The queues by name.
@@ -311,6 +326,11 @@ impl State {
         self.asks.sorted()
     }
 
+    /// The distinct asks in the order in which they first came, but for so many.
+    pub fn asks_behind(&self, known: usize) -> impl Iterator<Item = &Arc<Ask>> {
+        self.asks.behind(known)
+    }
+
     /// How many distinct asks there have been.
     pub fn ask_count(&self) -> usize {
         self.asks.len()
@@ -326,6 +346,15 @@ impl State {
         self.prior.as_ref()
     }
 
+    /// The asks of [`State::prior`] with how often each comes and the ways to serve it; none where
+    /// no board can.
+    pub fn expected(&self) -> impl Iterator<Item = (&Ask, u64, &[Way])> {
+        let asks = self.prior.iter().flat_map(|prior| prior.iter());
+        let ways = self.prior_ways.iter();
+        asks.zip(ways)
+            .map(|((ask, often), ways)| (ask, *often, &ways[..]))
+    }
+
     /// Whether the mix of asks is known beforehand.
     pub fn knows_mix(&self) -> bool {
         self.policy.mix == Mix::Prior && self.prior.is_some()
@@ -334,6 +363,11 @@ impl State {
     /// The prices in force.
     pub fn prices(&self) -> Option<&Arc<Prices>> {
         self.prices.as_ref()
+    }
+
+    /// The mean weight of an ask by the prices in force, see [`crate::price::mean_weight`].
+    pub(crate) fn mean_weight(&self) -> Option<i128> {
+        self.mean_weight
     }
 
     /// Failed cuts in a row of a GPU.

@@ -217,6 +217,10 @@ impl Asks {
         })
     }
 
+    pub fn behind(&self, known: usize) -> impl Iterator<Item = &Arc<Ask>> {
+        self.all.iter().skip(known).map(|entry| &entry.ask)
+    }
+
     pub fn len(&self) -> usize {
         self.all.len()
     }
