@@ -75,6 +75,7 @@ fn work(as_name: &str, workers: u32, milli: u32, zone: Option<&str>) -> Event {
         }],
         submitted: 0,
         duration: None,
+        retries: 0,
     })
 }
 

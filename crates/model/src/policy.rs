@@ -22,7 +22,8 @@ pub struct Policy {
     pub grace_ms: Millis,
     /// A message to a node is repeated when nothing was heard for so long.
     pub resend_after_ms: Millis,
-    /// Wait after the first failed start; doubles with each, up to `back_off_max_ms`.
+    /// Wait after the first failed start, or failure that is retried; doubles with each, up to
+    /// `back_off_max_ms`.
     pub back_off_ms: Millis,
     /// Longest wait after a failed start.
     pub back_off_max_ms: Millis,

@@ -101,7 +101,7 @@ impl fmt::Display for Reason {
             Self::Full(d) => write!(f, "not enough {d} left"),
             Self::Scattered(d) => write!(f, "no single node has enough {d} left"),
             Self::Gang(group) => write!(f, "not all of group `{group}` fit at once"),
-            Self::BackOff => write!(f, "waits after a failed start"),
+            Self::BackOff => write!(f, "waits after a failure"),
         }
     }
 }

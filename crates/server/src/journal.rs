@@ -14,6 +14,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use std::{
     collections::BTreeMap,
     fmt,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -136,6 +137,7 @@ impl Journal {
             why,
         };
         let sqlite = |error| broken(Why::Sqlite(error));
+        keep_private(path);
         let mut db = Connection::open(path).map_err(sqlite)?;
         settle(&db).map_err(sqlite)?;
         let health: String = db
@@ -308,6 +310,14 @@ fn records(db: &Connection) -> Result<Vec<Batch>, Why> {
         .into_iter()
         .map(batch)
         .collect()
+}
+
+/// Nobody else may read what people run. Whatever is wrong with the file is found out when it is
+/// opened as a database.
+fn keep_private(path: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let _ = options.open(path);
 }
 
 fn settle(db: &Connection) -> Result<(), rusqlite::Error> {

@@ -198,7 +198,8 @@ mod tests {
             let mut from = &bytes[..];
             let mut at = 0;
             for frame in &frames {
-                prop_assert_eq!(read(&mut from).unwrap().as_ref(), Some(frame));
+                let back = read(&mut from).unwrap();
+                prop_assert_eq!(back.as_ref(), Some(frame));
                 let (split, taken) = Frame::split(&bytes[at..]).unwrap().unwrap();
                 prop_assert_eq!(&split, frame);
                 at += taken;

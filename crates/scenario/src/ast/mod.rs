@@ -101,7 +101,8 @@ pub(crate) struct Policy {
     pub grace: Key<Duration>,
     /// A message to a silent node is repeated after this long. Default 15s.
     pub resend_after: Key<Duration>,
-    /// Wait after the first failed start, doubled with each. Default 10s.
+    /// Wait after the first failed start, or failure that is retried, doubled with each.
+    /// Default 10s.
     pub back_off: Key<Duration>,
     /// Longest wait after a failed start. Default 5m.
     pub back_off_max: Key<Duration>,
