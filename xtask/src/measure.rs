@@ -7,6 +7,7 @@ mod engine;
 mod openb;
 mod row;
 mod slices;
+mod up;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,6 +28,7 @@ usage: cargo xtask measure NAME… [--data DIR] [--json FILE]
   mig-mixes [SEEDS]         streams of MIG slices in random mixes (200 seeds)
   growth                    one plan over 10,000 GPUs and over 100,000
   scale-100k                the latter alone
+  up [MINUTES]              `cleave up` with 10,000 jobs queued and 2,000 running
 
 A data directory (--data, else CLEAVE_DATA) is needed for openb.
 ";
@@ -44,6 +46,7 @@ const MEASUREMENTS: &[Measurement] = &[
     ("mig-mixes", slices::mixes),
     ("scale-100k", engine::scale),
     ("growth", engine::growth),
+    ("up", up::many_jobs),
 ];
 
 /// What is asked for.

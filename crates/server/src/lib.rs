@@ -100,6 +100,8 @@ pub enum Error {
     LongSocket(PathBuf),
     /// The journal can't be used, or not written any more.
     Journal(String),
+    /// A part of the server ended by a fault of ours.
+    Broken,
 }
 
 impl fmt::Display for Error {
@@ -122,6 +124,9 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Self::Journal(why) => f.write_str(why),
+            Self::Broken => f.write_str(
+                "a part of the server broke (its message is above): nothing is lost, start it again",
+            ),
         }
     }
 }
@@ -180,7 +185,11 @@ pub fn run(config: Config, ready: impl FnOnce(&Ready)) -> Result<Summary, Error>
         directory.clone(),
         seen,
     );
-    thread::spawn(move || view.run(&heard));
+    let bell = Bell(to_core.clone());
+    let follower = thread::spawn(move || {
+        let _rung_at_the_end = bell;
+        view.run(&heard);
+    });
     let doors = Doors {
         core: to_core.clone(),
         view: to_view.clone(),
@@ -203,9 +212,21 @@ pub fn run(config: Config, ready: impl FnOnce(&Ready)) -> Result<Summary, Error>
     core.run(&from_all)?;
     core.journal.settle();
     let _ = fs::remove_file(&config.socket);
+    if follower.is_finished() {
+        return Err(Error::Broken);
+    }
     let held = core.control.state().workloads();
     let running = held.filter(|(_, work)| work.holds()).count() as u64;
     Ok(Summary { running })
+}
+
+/// Tells the loop to stop when its holder ends, however it does.
+struct Bell(Sender<Entry>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        let _ = self.0.send(Entry::Stop);
+    }
 }
 
 fn queues(given: &[Queue]) -> Vec<Queue> {
