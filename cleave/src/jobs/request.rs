@@ -230,7 +230,7 @@ mod tests {
         ] {
             let file = file(line).unwrap().to_string();
             assert!(file.contains(says), "{line}: {file}");
-            let read = cleave_scenario::parse_jobs(&file, &queues);
+            let read = cleave_scenario::parse_jobs(&file, &queues, 10_000);
             assert_eq!(read.map(|jobs| jobs.len()), Ok(jobs), "{line}: {file}");
         }
         for (line, says) in [

@@ -150,7 +150,8 @@ fn try_send(
     tail: Option<u64>,
     follow: bool,
 ) -> io::Result<()> {
-    let watch = follow.then(|| watch(home.path())).transpose()?;
+    // The kernel gives only so many of them to one user; without one it is looked more often.
+    let watch = follow.then(|| watch(home.path()).ok());
     let (mut reader, first) = match tail {
         Some(lines) => log::tail(home.path(), lines)?,
         None => (Reader::new(home.path()), None),
@@ -165,7 +166,8 @@ fn try_send(
             show(client, piece)?;
         }
         match &watch {
-            Some(watch) if !over => pause(client, Some(watch), LOOK_MS)?,
+            Some(Some(watch)) if !over => pause(client, Some(watch), LOOK_MS)?,
+            Some(None) if !over => pause(client, None, WAIT_MS)?,
             _ => return say(client, &Down::End(home.exit_code())),
         }
     }

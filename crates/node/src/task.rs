@@ -9,7 +9,7 @@ use cleave_model::{
 };
 use cleave_wire::job::{Bounds, Job, Limit, Run};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// What one attempt runs, as whom and where.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub fn task(
     identity: Identity,
     around: &Surroundings,
 ) -> Result<Task, String> {
-    let mut run = job.run;
+    let mut run = Arc::unwrap_or_clone(job.run);
     check(&run)?;
     let slices = &start.hold.slices;
     let devices: Vec<&str> = slices

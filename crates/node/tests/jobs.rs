@@ -13,6 +13,7 @@ use cleave_wire::{
 };
 use site::{Site, binary, processes, script, slice, wait};
 use std::fs;
+use std::sync::Arc;
 
 const FAST: [&str; 4] = ["--sim", "2xA100-80GB", "--sim-speed", "0"];
 
@@ -25,12 +26,12 @@ fn a_job_ends_with_its_code() {
     let path = unreadable.to_str().unwrap();
     let command = |argv: &[&str]| {
         let mut job = script("");
-        job.run.argv = argv.iter().map(|text| text.to_string()).collect();
+        Arc::make_mut(&mut job.run).argv = argv.iter().map(|text| text.to_string()).collect();
         job
     };
     let in_directory = |directory: &str| {
         let mut job = script("exit 0");
-        job.run.directory = directory.into();
+        Arc::make_mut(&mut job.run).directory = directory.into();
         job
     };
     let none = "No such file or directory";
@@ -101,15 +102,21 @@ fn a_job_finds_its_surroundings() {
     );
     job.workers = 3;
     job.array = Some(7);
-    job.run.directory = directory.clone();
-    job.run.umask = 0o027;
-    job.run.env.insert("OWN".into(), "a b\n\"c\"".into());
+    Arc::make_mut(&mut job.run).directory = directory.clone();
+    Arc::make_mut(&mut job.run).umask = 0o027;
+    Arc::make_mut(&mut job.run)
+        .env
+        .insert("OWN".into(), "a b\n\"c\"".into());
     let bounds = |soft, hard| Bounds {
         soft: Some(soft),
         hard: Some(hard),
     };
-    job.run.limits.insert(Limit::OpenFiles, bounds(50, 60));
-    job.run.limits.insert(Limit::Core, bounds(0, 0));
+    Arc::make_mut(&mut job.run)
+        .limits
+        .insert(Limit::OpenFiles, bounds(50, 60));
+    Arc::make_mut(&mut job.run)
+        .limits
+        .insert(Limit::Core, bounds(0, 0));
     let id = site.place("job", 1, vec![slice(1, "2g.20gb", 2)], job);
     assert_eq!(site.over(&id), WorkerState::Freed(Exit::Done));
     let text = site.written(&id).text();
@@ -195,7 +202,7 @@ fn output_is_kept_exactly() {
     let random = "head -c 3000000 /dev/urandom";
     let text = format!("{random} | tee out; {random} | tee err >&2; exit 5");
     let mut job = script(&text);
-    job.run.directory = site.dir.to_str().unwrap().into();
+    Arc::make_mut(&mut job.run).directory = site.dir.to_str().unwrap().into();
     let id = site.place("bytes", 1, vec![], job);
     let mut follower = site.logs(&id, None, true);
     assert_eq!(site.over(&id), WorkerState::Freed(Exit::Error(5)));
@@ -249,30 +256,47 @@ fn what_can_not_be_started_is_told() {
     let mut site = Site::new(&FAST);
     let with = |change: fn(&mut Job)| {
         let mut job = script("exit 0");
-        job.run.env.insert("TOKEN".into(), "sesame".into());
+        Arc::make_mut(&mut job.run)
+            .env
+            .insert("TOKEN".into(), "sesame".into());
         change(&mut job);
         job
     };
     let cases: [(Job, &str); 6] = [
-        (with(|job| job.run.argv.clear()), "no command"),
         (
-            with(|job| job.run.argv[2] = "sesame\0".into()),
+            with(|job| Arc::make_mut(&mut job.run).argv.clear()),
+            "no command",
+        ),
+        (
+            with(|job| Arc::make_mut(&mut job.run).argv[2] = "sesame\0".into()),
             "argument 2 of the job holds a NUL byte",
         ),
         (
-            with(|job| drop(job.run.env.insert("A=sesame".into(), String::new()))),
+            with(|job| {
+                drop(
+                    Arc::make_mut(&mut job.run)
+                        .env
+                        .insert("A=sesame".into(), String::new()),
+                )
+            }),
             "named by",
         ),
         (
-            with(|job| drop(job.run.env.insert("A".into(), "sesame\0".into()))),
+            with(|job| {
+                drop(
+                    Arc::make_mut(&mut job.run)
+                        .env
+                        .insert("A".into(), "sesame\0".into()),
+                )
+            }),
             "variable `A` holds a NUL",
         ),
         (
-            with(|job| job.run.directory = "sesame".into()),
+            with(|job| Arc::make_mut(&mut job.run).directory = "sesame".into()),
             "not an absolute path",
         ),
         (
-            with(|job| job.run.directory = "/\0sesame".into()),
+            with(|job| Arc::make_mut(&mut job.run).directory = "/\0sesame".into()),
             "not an absolute path",
         ),
     ];

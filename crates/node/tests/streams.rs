@@ -14,6 +14,7 @@ use cleave_wire::{
 };
 use rustix::{process::Uid, thread::set_thread_res_uid};
 use site::{PATIENCE, Site, binary, script, shims, wait};
+use std::sync::Arc;
 use std::{
     fs,
     io::{Read, Write},
@@ -159,7 +160,7 @@ fn a_terminal_can_be_attached_to() {
          size) stty size;; *) echo \"<$line>\";; esac; done; echo at its end; \
          while :; do sleep 0.02; done",
     );
-    job.run.terminal = Some(Size {
+    Arc::make_mut(&mut job.run).terminal = Some(Size {
         rows: 24,
         columns: 80,
     });
@@ -288,7 +289,7 @@ fn a_job_is_wholly_its_users() {
     // A user that nobody knows has the group that was said.
     job.uid = 54_321;
     job.gid = 54_322;
-    job.run.argv[2] = "id -u; id -g; id -G; echo $HOME".into();
+    Arc::make_mut(&mut job.run).argv[2] = "id -u; id -g; id -G; echo $HOME".into();
     let id = site.place("unknown", 1, vec![], job);
     assert_eq!(site.over(&id), WorkerState::Freed(Exit::Done));
     assert_eq!(site.written(&id).text(), "54321\n54322\n54322\n/\n");

@@ -62,13 +62,14 @@ pub fn parse(text: &str) -> Result<Scenario, Problems> {
     convert::convert(&file)
 }
 
-/// Reads a job file for a cluster that has these queues: workloads that say what they run.
+/// Reads a job file for a cluster that has these queues: workloads that say what they run, `most`
+/// of them at most.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_jobs(text: &str, queues: &[Name]) -> Result<Vec<Job>, Problems> {
+pub fn parse_jobs(text: &str, queues: &[Name], most: u64) -> Result<Vec<Job>, Problems> {
     let file = read::read(text).map_err(|problem| Problems(vec![problem]))?;
-    convert::jobs(&file, queues)
+    convert::jobs(&file, queues, most)
 }
 
 /// The JSON Schema of scenario files, as it is checked in: generated from the types.

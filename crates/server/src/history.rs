@@ -8,9 +8,12 @@ use cleave_model::{
     event::{Batch, Event},
     observation::Exit,
 };
-use cleave_wire::job::Job;
+use cleave_wire::job::{Job, Run};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 type Result<T> = std::result::Result<T, rusqlite::Error>;
 
@@ -55,7 +58,7 @@ pub fn follow(
     incoming: &BTreeMap<Name, Incoming>,
     open: &mut BTreeMap<Name, Ticket>,
 ) -> Result<()> {
-    let mut runs = BTreeMap::new();
+    let mut last_run: Option<(&Arc<Run>, i64)> = None;
     let mut touched = BTreeSet::new();
     for batch in records {
         for event in &batch.events {
@@ -64,16 +67,15 @@ pub fn follow(
                     let Some(new) = incoming.get(&work.name) else {
                         continue;
                     };
-                    let text = json(&new.job.run);
-                    let run = match runs.get(&text) {
-                        Some(&run) => run,
-                        None => {
+                    let run = match last_run {
+                        Some((run, id)) if Arc::ptr_eq(run, &new.job.run) => id,
+                        _ => {
+                            let text = json(&*new.job.run);
                             execute(tx, "INSERT INTO runs (run) VALUES (?1)", params![text])?;
-                            let run = tx.last_insert_rowid();
-                            runs.insert(text, run);
-                            run
+                            tx.last_insert_rowid()
                         }
                     };
+                    last_run = Some((&new.job.run, run));
                     let sql = "INSERT INTO jobs
                         (name, uid, gid, user, workers, array, run, workload, submitted)
                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";

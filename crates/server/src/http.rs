@@ -31,11 +31,11 @@ use tokio::{
 };
 
 /// Bytes of a request's body at most.
-const MOST_BODY: usize = 32 << 20;
+const MOST_BODY: usize = 8 << 20;
 /// A request that has not arrived in full by then is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Connections of one user at most.
-const MOST_CONNECTIONS: usize = 256;
+const MOST_CONNECTIONS: usize = 128;
 /// How long somebody may wait for a change before they must ask again.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Rows at most, if nobody says otherwise.
@@ -114,7 +114,12 @@ impl Doors {
         question: impl FnOnce(&mut View) -> T + Send + 'static,
     ) -> Result<T, Refused> {
         let (answer, reply) = oneshot::channel();
-        let question = Box::new(move |view: &mut View| drop(answer.send(question(view))));
+        let question = Box::new(move |view: &mut View| {
+            // Who has gone away need not be answered.
+            if !answer.is_closed() {
+                drop(answer.send(question(view)));
+            }
+        });
         self.view
             .send(Heard::Question(question))
             .map_err(|_| gone())?;

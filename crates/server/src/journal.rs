@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use std::{
     collections::BTreeMap,
     fmt,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -66,7 +66,7 @@ enum Why {
     /// A later release wrote it.
     Newer(u32),
     /// A check of the file found this.
-    Damaged(String),
+    Damaged,
     /// A record is not understood.
     Record(i64, String),
 }
@@ -95,13 +95,13 @@ impl fmt::Display for Broken {
                 f,
                 "{path}: can't be opened: see that its directory exists and is yours"
             ),
-            (_, Some(Code::NotADatabase | Code::DatabaseCorrupt)) => damaged(f, &self.path, ""),
+            (_, Some(Code::NotADatabase | Code::DatabaseCorrupt)) => damaged(f, &self.path),
             (Why::Sqlite(error), _) => write!(f, "{path}: {error}"),
             (Why::Newer(version), _) => write!(
                 f,
                 "{path}: written by a later release (store version {version}): start that release"
             ),
-            (Why::Damaged(what), _) => damaged(f, &self.path, what),
+            (Why::Damaged, _) => damaged(f, &self.path),
             (Why::Record(number, why), _) => write!(
                 f,
                 "{path}: record {number} can't be understood: start the release that wrote it \
@@ -111,15 +111,11 @@ impl fmt::Display for Broken {
     }
 }
 
-fn damaged(f: &mut fmt::Formatter<'_>, path: &Path, what: &str) -> fmt::Result {
-    let what = if what.is_empty() {
-        "not a journal, or damaged"
-    } else {
-        what
-    };
+fn damaged(f: &mut fmt::Formatter<'_>, path: &Path) -> fmt::Result {
     write!(
         f,
-        "{}: {what}: nothing was changed; restore it from a copy, or move it away to begin anew",
+        "{}: no journal, or damaged: nothing was changed; restore it from a copy, or move it away \
+         to begin anew",
         path.display()
     )
 }
@@ -144,7 +140,7 @@ impl Journal {
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
             .map_err(sqlite)?;
         if health != "ok" {
-            return Err(broken(Why::Damaged(health)));
+            return Err(broken(Why::Damaged));
         }
         let version: u32 = db
             .query_row("PRAGMA user_version", [], |row| row.get(0))
@@ -318,6 +314,8 @@ fn keep_private(path: &Path) {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let _ = options.open(path);
+    let private = std::fs::Permissions::from_mode(0o600);
+    let _ = std::fs::set_permissions(path, private);
 }
 
 fn settle(db: &Connection) -> Result<(), rusqlite::Error> {

@@ -44,7 +44,7 @@ use cleave_model::{Name, event::Event, plan::Budget, policy::Policy, queue::Queu
 use rustix::fs::{FlockOperation, flock};
 use std::{
     fmt, fs, io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::mpsc::{Sender, channel},
     thread,
@@ -102,6 +102,8 @@ pub enum Error {
     Journal(String),
     /// A part of the server ended by a fault of ours.
     Broken,
+    /// Somebody else could change what is in this directory.
+    Open(PathBuf),
 }
 
 impl fmt::Display for Error {
@@ -125,7 +127,14 @@ impl fmt::Display for Error {
             ),
             Self::Journal(why) => f.write_str(why),
             Self::Broken => f.write_str(
-                "a part of the server broke (its message is above): nothing is lost, start it again",
+                "a part of the server broke (its message is above): nothing is lost, \
+                 start it again",
+            ),
+            Self::Open(path) => write!(
+                f,
+                "{}: belongs to somebody else, or others may write to it: whoever can change the \
+                 journal can run anything as anybody; make it yours alone (chmod 700)",
+                path.display()
             ),
         }
     }
@@ -154,6 +163,7 @@ impl From<BadJournal> for Error {
 pub fn run(config: Config, ready: impl FnOnce(&Ready)) -> Result<Summary, Error> {
     let directory = &config.directory;
     make_directory(directory, 0o700)?;
+    keep_private(directory)?;
     let _lock = lock(directory)?;
     let path = directory.join("journal.sqlite");
     let journal = Journal::open(&path)?;
@@ -285,6 +295,18 @@ fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
         .mode(mode)
         .create(path)
         .map_err(io)
+}
+
+/// What people run is nobody else's to see, and nobody else's to change.
+fn keep_private(directory: &Path) -> Result<(), Error> {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let data = fs::metadata(directory);
+    let data = data.map_err(|why| Error::Io(directory.display().to_string(), why))?;
+    let own = rustix::process::geteuid().as_raw();
+    match data.uid() == own && data.mode() & 0o022 == 0 {
+        true => Ok(()),
+        false => Err(Error::Open(directory.into())),
+    }
 }
 
 /// The lock of a directory, held until it is dropped.

@@ -9,10 +9,10 @@ use crate::{
 use cleave_model::Name;
 use cleave_scenario::parse_jobs;
 use cleave_wire::job::{Job, Run};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Jobs in one submission at most.
-pub const MOST_JOBS: usize = 10_000;
+pub const MOST_JOBS: u64 = 10_000;
 /// Bytes of a command with its arguments, and of an environment, at most; the kernel's own limits
 /// are of this size.
 const MOST_TEXT: usize = 512 << 10;
@@ -34,7 +34,7 @@ pub fn read(
     caller: &Caller,
     queues: &[Name],
 ) -> Result<Vec<Wanted>, Problem> {
-    let jobs = parse_jobs(&submission.file, queues).map_err(|problems| {
+    let jobs = parse_jobs(&submission.file, queues, MOST_JOBS).map_err(|problems| {
         let place = |problem: cleave_scenario::Problem| Place {
             line: problem.place.line,
             column: problem.place.column,
@@ -47,14 +47,8 @@ pub fn read(
         };
         Problem { error, places }
     })?;
-    if jobs.len() > MOST_JOBS {
-        return Err(said(format!(
-            "{} jobs at once, {MOST_JOBS} is the most: submit them in parts",
-            jobs.len()
-        )));
-    }
     surroundings(&submission.surroundings)?;
-    let mut wanted = Vec::new();
+    let mut wanted = Vec::<Wanted>::new();
     for job in jobs {
         let name = job.workload.name.clone();
         check_name(&name)?;
@@ -89,6 +83,12 @@ pub fn read(
             umask: outer.umask & 0o777,
             limits: outer.limits.clone(),
             terminal: outer.terminal,
+        };
+        // The jobs of an array run the same.
+        let last = wanted.last().map(|last| &last.incoming.job.run);
+        let run = match last.filter(|last| ***last == run) {
+            Some(last) => Arc::clone(last),
+            None => Arc::new(run),
         };
         wanted.push(Wanted {
             workload: job.workload,

@@ -23,7 +23,7 @@ use rusqlite::Connection;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
-    sync::mpsc::Receiver,
+    sync::{Arc, mpsc::Receiver},
     time::Duration,
 };
 use tokio::sync::watch;
@@ -268,7 +268,9 @@ impl View {
             }
         };
         let run = match caller.may_touch(past.ticket.uid) {
-            true => Some(history::run_of(&self.db, past.ticket.id)?.run),
+            true => Some(Arc::unwrap_or_clone(
+                history::run_of(&self.db, past.ticket.id)?.run,
+            )),
             false => None,
         };
         Ok(Some(Detail {

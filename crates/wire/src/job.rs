@@ -1,7 +1,7 @@
 //! What is to be run, in full. Nobody but its owner, its agent and root sees all of it.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What a worker of a job runs, and as whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,8 +11,8 @@ pub struct Job {
     pub uid: u32,
     /// Primary group; an agent takes it only if the user is in it.
     pub gid: u32,
-    /// What to run.
-    pub run: Run,
+    /// What to run; many jobs of one submission share it.
+    pub run: Arc<Run>,
     /// How many workers the workload has in all.
     pub workers: u32,
     /// Its index in its array, if it is of one.

@@ -1,5 +1,5 @@
-//! `cleave up` with many jobs: how long people wait for a list and for decisions, and whether memory
-//! stays where it is.
+//! `cleave up` with many jobs: how long people wait for a list and for decisions, and whether
+//! memory stays where it is.
 
 use super::row::{Row, Taker};
 use anyhow::{Context, Result, bail, ensure};

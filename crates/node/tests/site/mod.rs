@@ -443,13 +443,13 @@ pub fn script(text: &str) -> Job {
     Job {
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
-        run: Run {
+        run: std::sync::Arc::new(Run {
             argv: vec!["sh".into(), "-c".into(), text.into()],
             env: BTreeMap::from([path]),
             directory: "/".into(),
             umask: 0o022,
             ..Run::default()
-        },
+        }),
         workers: 1,
         array: None,
     }

@@ -3,6 +3,7 @@
 use super::Converter;
 use crate::ast::{File, work::Workload as Keys};
 use crate::place::{NOWHERE, Place, Problems};
+use crate::range::Names;
 use crate::scenario::Job;
 use cleave_model::Name;
 
@@ -10,8 +11,19 @@ use cleave_model::Name;
 ///
 /// # Errors
 /// All problems found, in order of place.
-pub(crate) fn jobs(file: &File, queues: &[Name]) -> Result<Vec<Job>, Problems> {
+pub(crate) fn jobs(file: &File, queues: &[Name], most: u64) -> Result<Vec<Job>, Problems> {
     let mut c = Converter::begin(file)?;
+    // Before any of them is made.
+    let count = file
+        .workloads
+        .iter()
+        .filter_map(|keys| Names::read(&keys.name.value).ok());
+    let count: u64 = count.map(|names| names.count()).sum();
+    if count > most {
+        let message = format!("{count} jobs at once, {most} is the most: submit them in parts");
+        c.fail(file.cleave.place, message);
+        return c.end(Vec::new());
+    }
     c.only_workloads(file);
     let queues = queues.iter().map(|name| (name.clone(), NOWHERE));
     c.known_queues = queues.collect();
@@ -87,7 +99,7 @@ impl Converter {
             env.collect(),
             keys.directory.get().cloned(),
         );
-        let Ok(names) = crate::range::Names::read(&keys.name.value) else {
+        let Ok(names) = Names::read(&keys.name.value) else {
             return Vec::new();
         };
         let index = |i: u64| names.values(i).first()?.parse().ok();

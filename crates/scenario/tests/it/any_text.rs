@@ -13,7 +13,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&schema()
 /// Reads a text; what reads follows the schema, and what does not says where and why.
 fn try_reading(text: &str) {
     // A job file is read by the same code up to what it means.
-    let _ = cleave_scenario::parse_jobs(text, &[]);
+    let _ = cleave_scenario::parse_jobs(text, &[], 1_000);
     match parse(text) {
         Ok(_) => {
             let value: Value = serde_saphyr::from_str(text).expect("YAML, for it was read");

@@ -30,7 +30,7 @@ fn problems_have_places_and_ways_out() {
 #[test]
 fn problems_of_job_files_too() {
     let queues = ["default", "vision"].map(|name| Name::new(name).expect("a name"));
-    let read = |text: &str| parse_jobs(text, &queues).map(drop);
+    let read = |text: &str| parse_jobs(text, &queues, 1_000).map(drop);
     let said = said(include_str!("job-problems.txt"), read);
     assert!(!said.contains("(reads)"), "{said}");
     insta::assert_snapshot!(said);
