@@ -47,6 +47,8 @@ pub struct Control<P: Planner> {
     held: VecDeque<Effect>,
     /// Something changed while a search stood behind work that it had passed over.
     passed_over: bool,
+    /// When work that earlier parts of a search passed by is to be looked at again.
+    wake_of_parts: Option<Millis>,
     plan_at: Option<Millis>,
     wake: Option<Millis>,
 }
@@ -71,6 +73,7 @@ impl<P: Planner> Control<P> {
             blocked: None,
             held: VecDeque::new(),
             passed_over: false,
+            wake_of_parts: None,
             plan_at: None,
             wake: Some(0),
         }
@@ -333,9 +336,15 @@ impl<P: Planner> Control<P> {
             Some(_) => moved,
             None => std::mem::take(&mut self.passed_over),
         };
+        // The parts of a search have one time to wake up, the earliest.
+        let wake = [self.wake_of_parts, plan.wake_at]
+            .into_iter()
+            .flatten()
+            .min();
+        self.wake_of_parts = wake.filter(|_| plan.truncated.is_some());
         self.plan_at = match again {
             true => Some(now),
-            false => plan.wake_at.map(|at| at.max(now + 1)),
+            false => wake.map(|at| at.max(now + 1)),
         };
         if moved || !plan.is_idle() {
             self.record(now, vec![Event::Decided(plan)], sink, records);
