@@ -101,6 +101,11 @@ impl Home {
         File::open(&self.path)?.sync_all()
     }
 
+    /// A variable by which the processes of this attempt are known among all of the machine.
+    pub fn mark(&self) -> (String, String) {
+        ("CLEAVE_HOME".into(), self.path.display().to_string())
+    }
+
     /// Writes down who leads the job's session, for whoever cleans up after a shim that was killed.
     pub fn write_session(&self, pid: i32) -> io::Result<()> {
         let boot = fs::read_to_string(BOOT)?;

@@ -222,7 +222,6 @@ impl Agent {
                 let shim = watch::greet(&home);
                 let watched = watch::Watched {
                     id: id.clone(),
-                    node: self.settings.node.clone(),
                     serial,
                     uid,
                     home,
@@ -244,7 +243,7 @@ impl Agent {
                 alive.push(id.clone());
                 self.inputs.push_back(Input::Exited(id.clone(), code));
             } else {
-                watch::end_left(id, &self.settings.node, uid, &home, cgroup.as_deref());
+                watch::end_left(uid, &home, cgroup.as_deref());
             }
         }
         if let Some(cgroups) = &self.cgroups {

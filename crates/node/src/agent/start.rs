@@ -57,6 +57,8 @@ impl Agent {
         let uid = job.uid;
         let identity = users::identity(uid, job.gid, self.root_jobs)?;
         let mut task = task(job, start, identity, &self.around)?;
+        let (key, value) = home.mark();
+        task.run.env.insert(key, value);
         self.devices
             .attach(serial, start)
             .map_err(|e| format!("the attempt can't take hold of its GPUs: {e}"))?;
@@ -78,7 +80,6 @@ impl Agent {
         let shim = watch::greet(home);
         let watched = watch::Watched {
             id: start.id.clone(),
-            node: self.settings.node.clone(),
             serial,
             uid,
             home: home.clone(),

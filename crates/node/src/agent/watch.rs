@@ -7,7 +7,6 @@ use crate::{
     shim::ask::{Ask, Tell},
 };
 use cleave_device::table::AttemptId;
-use cleave_model::Name;
 use cleave_wire::frame::{self, Frame};
 use std::{
     io,
@@ -27,7 +26,6 @@ const TELL: Duration = Duration::from_secs(1);
 /// What there is to watch.
 pub(super) struct Watched {
     pub id: AttemptId,
-    pub node: Name,
     pub serial: u64,
     pub uid: u32,
     pub home: Home,
@@ -75,13 +73,7 @@ impl Watched {
             (Some(code), _) => End::Code(code),
             (None, Some(why)) => End::Failed(why),
             (None, None) => {
-                end_left(
-                    &self.id,
-                    &self.node,
-                    self.uid,
-                    &self.home,
-                    self.cgroup.as_deref(),
-                );
+                end_left(self.uid, &self.home, self.cgroup.as_deref());
                 End::Lost
             }
         };
@@ -90,13 +82,9 @@ impl Watched {
 }
 
 /// Ends what an attempt left whose shim died without an exit file.
-pub(super) fn end_left(id: &AttemptId, node: &Name, uid: u32, home: &Home, cgroup: Option<&Path>) {
-    let variables = [
-        format!("CLEAVE_JOB={}", id.worker.workload),
-        format!("CLEAVE_WORKER={}", id.worker.index),
-        format!("CLEAVE_ATTEMPT={}", id.attempt),
-        format!("CLEAVE_NODE={node}"),
-    ];
+pub(super) fn end_left(uid: u32, home: &Home, cgroup: Option<&Path>) {
+    let (key, value) = home.mark();
+    let variables = [format!("{key}={value}")];
     let traces = Traces {
         uid,
         variables: &variables,
