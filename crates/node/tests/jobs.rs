@@ -134,9 +134,11 @@ fn a_job_finds_its_surroundings() {
     let ignored = lines[12].split_whitespace().last().expect("a mask");
     let ignored = u64::from_str_radix(ignored, 16).expect("a mask");
     assert_eq!(ignored & 0x7fff_ffff, 0, "{text}");
+    let home = lines.iter().find(|line| line.starts_with("CLEAVE_HOME=/"));
     let wanted = [
         "CLEAVE_ARRAY_INDEX=7",
         "CLEAVE_ATTEMPT=1",
+        home.expect("a home"),
         "CLEAVE_JOB=job",
         "CLEAVE_NODE=n0",
         "CLEAVE_SIMULATED=1",
