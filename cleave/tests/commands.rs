@@ -140,6 +140,7 @@ const UP_LINES: &[(&str, i32, &str)] = &[
     ("up --dir target/none --sim 4xA10O", 2, "A10O"),
     ("up --dir target/none --sim 99xL4", 2, "at most"),
     ("up --sim 4xL4 --agent a.sock", 2, "cannot be used with"),
+    ("up --sim 4xL4 --dir /tmp", 2, "others may write to it"),
     (
         "up --dir target/none --sim 4xL4 --config scenarios/basics/gang.yaml",
         2,

@@ -80,6 +80,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!(NO_GPUS);
     }
     private(&directory)?;
+    // Before anything is written where somebody else might have put a link.
+    cleave_server::keep_private(&directory)?;
     let _lock = lock(&directory)?;
     if args.forget {
         forget(&directory)?;

@@ -4,14 +4,13 @@ use crate::{
     caller::Caller,
     journal::{Broken, Incoming, Journal, Ticket},
     link::Link,
-    view::{Heard, View},
+    view::Heard,
 };
 use cleave_control::{Control, Deed, Input, Refusal, Request};
 use cleave_engine::planner::{ByPrice, Question, Walk};
 use cleave_engine::state::NoSink;
 use cleave_model::{
-    Millis, Name, WorkerId, message::Order, observation::NodeReport, prices::Prices,
-    workload::Workload,
+    Millis, Name, message::Order, observation::NodeReport, prices::Prices, workload::Workload,
 };
 use cleave_wire::{
     agent::{Note, Told, Welcome},
@@ -28,7 +27,7 @@ use tokio::sync::oneshot;
 /// Things taken in before a batch is closed at the latest.
 const MOST_ENTRIES: usize = 10_000;
 /// Jobs that are not over at most, in all.
-pub const MOST_JOBS: usize = 200_000;
+const MOST_JOBS: usize = 200_000;
 /// Messages that are kept for a node that is not reached; more are said again later.
 const MOST_UNSENT: usize = 1_000;
 /// Notes of agents that are kept for a batch at most.
@@ -365,7 +364,9 @@ impl Core {
         match deed {
             Deed::Send { node, message } => {
                 let job = match &message.order {
-                    Order::Place { worker, .. } => self.job_of(worker)?,
+                    Order::Place { worker, .. } => {
+                        self.journal.job(&worker.workload)?.map(Box::new)
+                    }
                     _ => None,
                 };
                 fault::point("send-before");
@@ -410,10 +411,6 @@ impl Core {
         }
         Ok(())
     }
-
-    fn job_of(&self, worker: &WorkerId) -> Result<Option<Box<cleave_wire::job::Job>>, Broken> {
-        Ok(self.journal.job(&worker.workload)?.map(Box::new))
-    }
 }
 
 enum Standing {
@@ -426,11 +423,4 @@ enum Standing {
 pub fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
-}
-
-impl View {
-    /// Now, as everybody is told.
-    pub fn clock(&self) -> Millis {
-        now()
-    }
 }

@@ -297,8 +297,12 @@ fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
         .map_err(io)
 }
 
-/// What people run is nobody else's to see, and nobody else's to change.
-fn keep_private(directory: &Path) -> Result<(), Error> {
+/// Sees that nobody else can write to a directory that is there, and that nobody else can read
+/// what this process makes from now on: what people run is theirs.
+///
+/// # Errors
+/// It belongs to somebody else, or others may write to it.
+pub fn keep_private(directory: &Path) -> Result<(), Error> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let data = fs::metadata(directory);
     let data = data.map_err(|why| Error::Io(directory.display().to_string(), why))?;

@@ -2,6 +2,7 @@
 
 use crate::{
     api::{Fleet, Gpu, Node, Part, Phase, Row},
+    core::now,
     history::{self, Past},
     view::{Agent, Card, View, workload},
 };
@@ -440,7 +441,7 @@ pub fn fleet(view: &View) -> Fleet {
     });
     Fleet {
         nodes: nodes.collect(),
-        now: view.clock(),
+        now: now(),
     }
 }
 

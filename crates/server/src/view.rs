@@ -4,7 +4,7 @@
 use crate::{
     api::{Detail, Fleet, Jobs, Pace, Phase, Row, Status},
     caller::Caller,
-    core::MOST_JOBS,
+    core::now,
     history,
     journal::Ticket,
     rows,
@@ -198,7 +198,7 @@ impl View {
             now: self.state.now(),
             events: self.state.genesis(),
         };
-        let keep_from = self.clock().saturating_sub(KEEP.as_millis() as u64);
+        let keep_from = now().saturating_sub(KEEP.as_millis() as u64);
         // The records are still there: a state that could not be written costs time at the next
         // start, nothing else.
         let _ = history::write_genesis(&mut self.db, &genesis, keep_from);
@@ -228,7 +228,7 @@ impl View {
         Ok(Jobs {
             jobs,
             counts,
-            now: self.clock(),
+            now: now(),
         })
     }
 
@@ -279,7 +279,7 @@ impl View {
             directory: run.as_ref().map(|run| run.directory.clone()),
             command: run.map(|run| run.argv),
             attempts: history::attempts(&self.db, past.ticket.id)?,
-            now: self.clock(),
+            now: now(),
         }))
     }
 
@@ -348,7 +348,7 @@ impl View {
             simulated: welcomes().any(|welcome| welcome.simulated),
             directory: self.directory.display().to_string(),
             record: self.state.batch(),
-            jobs: self.state.workloads().take(MOST_JOBS).count() as u64,
+            jobs: self.state.workloads().count() as u64,
             agents: self
                 .agents
                 .iter()
@@ -356,7 +356,7 @@ impl View {
                 .collect(),
             decisions: self.pace(),
             admin: caller.admin,
-            now: self.clock(),
+            now: now(),
         }
     }
 }

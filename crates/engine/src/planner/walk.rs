@@ -104,7 +104,8 @@ impl<P: Packing> Planner for Walk<P> {
         duties::emit(state, now, &mut round.plan);
         for (name, since) in state.ailing() {
             if duties::may_be_completed(state, *since, now) {
-                round.serve(state.workload(name.as_str()).expect("ailing work is known"));
+                let work = state.workload(name.as_str()).expect("ailing work is known");
+                round.serve(work, &BTreeSet::new());
             }
         }
         round.walk(budget);
@@ -172,20 +173,20 @@ impl<'a, P: Packing> Round<'a, P> {
                 return;
             }
             if !state.ailing().contains_key(work.name()) {
-                self.serve(work);
+                self.serve(work, &BTreeSet::new());
             }
             last = Some(work);
         }
     }
 
-    /// Places what it can of one workload and says what is to be said of it.
-    fn serve(&mut self, work: &'a Work) {
+    /// Places what it can of one workload and says what is to be said of it. `already` are the
+    /// workers that it got before in this round.
+    fn serve(&mut self, work: &'a Work, already: &BTreeSet<u32>) {
         self.plan.steps += 1;
         // Its next attempt begins when the last one has left.
         if work.is_leaving() {
             return;
         }
-        let already = self.already(work);
         let fresh = !work.holds() && already.is_empty();
         if fresh && self.hopeless.contains(&work.class) {
             return;
@@ -197,7 +198,7 @@ impl<'a, P: Packing> Round<'a, P> {
         let mut moved = BTreeSet::from([0]);
         let result = loop {
             self.packing.begin();
-            let result = self.fill(work, &order, &already);
+            let result = self.fill(work, &order, already);
             self.packing.end(result.is_ok());
             if result.is_ok() {
                 break result;
@@ -246,12 +247,8 @@ impl<'a, P: Packing> Round<'a, P> {
         }
     }
 
-    /// The workers of work that is served again which were placed when it was served before.
+    /// The workers of a workload that were placed in this round.
     fn already(&self, work: &Work) -> BTreeSet<u32> {
-        // Nobody else is served twice.
-        if !is_near(work) {
-            return BTreeSet::new();
-        }
         let of_work = self
             .plan
             .actions
@@ -268,11 +265,13 @@ impl<'a, P: Packing> Round<'a, P> {
     fn follow_up(&mut self) {
         loop {
             let before = self.placed.len();
-            for work in std::mem::take(&mut self.alone) {
-                if !self.hopeless.contains(&work.class) {
-                    self.unserved.retain(|other| other.name() != work.name());
-                    self.serve(work);
-                }
+            let mut again = std::mem::take(&mut self.alone);
+            again.retain(|work| !self.hopeless.contains(&work.class));
+            let names: BTreeSet<&Name> = again.iter().map(|work| work.name()).collect();
+            self.unserved.retain(|other| !names.contains(other.name()));
+            for work in again {
+                let already = self.already(work);
+                self.serve(work, &already);
             }
             if self.placed.len() == before {
                 return;
